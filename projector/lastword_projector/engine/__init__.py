@@ -1,0 +1,1 @@
+"""The pure core: decode, verdict, fold. No I/O, no clock, no randomness; everything is handed in."""

@@ -1,0 +1,91 @@
+"""The fold of policy `latest`: the greatest mark wins, a tombstone included.
+
+One pure function, `step`, folds one more event into an entry whatever the order of arrival. Nearly always the entry is
+enough; where it is not, `step` says `NEEDS_HISTORY` and `fold` over the key's events gives the entry.
+"""
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import Final, NamedTuple
+
+from lastword_projector.engine.records import NO_MARK, Entry, Mark, Record, same_value
+from lastword_schemas.verdicts import Effect
+
+
+class _NeedsHistory(Enum):
+    NEEDS_HISTORY = "needs-history"
+
+
+NEEDS_HISTORY: Final = _NeedsHistory.NEEDS_HISTORY
+"""The entry alone does not tell; fold the key's events anew."""
+
+
+class Step(NamedTuple):
+    """What one event does to an entry."""
+
+    effect: Effect
+    entry: Entry | _NeedsHistory
+    """The entry after it."""
+    related: tuple[int, ...] | None = None
+    """Of `late`: the event's source sequence and the entry's."""
+
+
+def step(entry: Entry | None, record: Record) -> Step:
+    """Fold one counting `set` or `delete` into the entry of its key."""
+    mark = record.mark
+    if entry is None:
+        return Step(Effect.DELETED if record.is_delete else Effect.ADDED, _begin(record, NO_MARK))
+    if mark > entry.mark:
+        return _newer(entry, record)
+    if mark == entry.mark:
+        return _tie(entry, record)
+    return Step(Effect.LATE, _late(entry, record), (record.source_sequence, entry.record.source_sequence))
+
+
+def fold(records: Iterable[Record]) -> Entry | None:
+    """The entry of one key from its counting events, in any order; None if there are none."""
+    entry: Entry | None = None
+    for record in sorted(records, key=lambda record: (record.mark, record.event_id)):
+        folded = step(entry, record).entry
+        if folded is NEEDS_HISTORY:
+            raise AssertionError("events in the order of their marks fold one by one")
+        entry = folded
+    return entry
+
+
+def _begin(record: Record, previous: Mark) -> Entry:
+    return Entry(record, record.mark, record.source_recorded_at, previous)
+
+
+def _newer(entry: Entry, record: Record) -> Step:
+    if same_value(entry.record, record) and not entry.unresolved:
+        goes_on = Entry(record, entry.start, entry.started_at, entry.previous)
+        return Step(Effect.DELETED if record.is_delete else Effect.RESTATED, goes_on)
+    effect = Effect.DELETED if record.is_delete else Effect.ADDED if entry.record.is_delete else Effect.UPDATED
+    return Step(effect, _begin(record, entry.mark))
+
+
+def _tie(entry: Entry, record: Record) -> Step:
+    """Equal marks: the pointer is on the smaller event id, the same in any order of arrival."""
+    smaller = record.event_id < entry.record.event_id
+    if same_value(entry.record, record):
+        pointer = record if smaller else entry.record
+        return Step(Effect.RESTATED, Entry(pointer, entry.start, entry.started_at, entry.previous, entry.unresolved))
+    if smaller:
+        return Step(Effect.CONFLICT, NEEDS_HISTORY)
+    return Step(Effect.CONFLICT, Entry(entry.record, entry.start, entry.started_at, entry.previous, unresolved=True))
+
+
+def _late(entry: Entry, record: Record) -> Entry | _NeedsHistory:
+    """An event below the entry's mark never changes the value; it may change where the version began."""
+    mark = record.mark
+    if mark < entry.previous:
+        return entry
+    if mark == entry.previous:
+        return NEEDS_HISTORY
+    same = same_value(entry.record, record)
+    if mark < entry.start:  # and above all that the version replaced
+        if same:
+            return Entry(entry.record, mark, record.source_recorded_at, entry.previous, entry.unresolved)
+        return Entry(entry.record, entry.start, entry.started_at, mark, entry.unresolved)
+    return entry if same else NEEDS_HISTORY

@@ -1,0 +1,108 @@
+"""The verdict on an event: counts, refused with a reason, or a copy. The order of the checks is fixed; the first that
+fails wins."""
+
+from typing import NamedTuple
+
+from lastword_projector.engine.decode import Event, actor_problem
+from lastword_projector.engine.keys import Keys
+from lastword_projector.engine.records import Record
+from lastword_schemas import jsontext
+from lastword_schemas.authority import AuthorityRank, Operation
+from lastword_schemas.identity import record_key
+from lastword_schemas.verdicts import Reason
+
+
+class Refusal(NamedTuple):
+    """Why an event does not count."""
+
+    reason: Reason
+    detail: str
+    """In words, without the value."""
+
+
+def same_content(event: Event, first: Record) -> bool:
+    """Whether an event is a copy of the record with its id: all but the publisher's times."""
+    if first.value is None or event.value is None:
+        equal_values = first.value is event.value
+    else:
+        equal_values = first.value == event.value or _canonical(first.value) == _canonical(event.value)
+    own_place = event.is_candidate or (first.thread, first.message) == (event.thread, event.message)
+    return (
+        equal_values
+        and own_place
+        and (first.operation, first.scope, first.key) == (event.operation, event.scope, event.key)
+        and (first.service, first.role, first.authority) == (event.service, event.role, event.authority.rank)
+        and (first.source_event_id, first.span, first.quote) == (event.source_event_id, event.span, event.quote)
+        and (first.text, first.confidence, first.expires_at) == (event.text, event.confidence, event.expires_at)
+    )
+
+
+def judge_key(event: Event, kafka_key: bytes | None, keys: Keys) -> Refusal | None:
+    """Checks of the event alone: its key, its value, its actor."""
+    if kafka_key != record_key(event.owner, event.scope, event.key).encode():
+        return Refusal(Reason.KEY_MISMATCH, "the record's Kafka key is not owner/scope/key of the envelope")
+    if event.key is not None:
+        if keys.get(event.key) is None:
+            return Refusal(Reason.UNDECLARED_KEY, f"'{event.key}' is not declared in the registry in force")
+        if event.value is not None and (problem := keys.value_problem(event.key, event.value)) is not None:
+            return Refusal(Reason.VALUE_SCHEMA, problem)
+    if (problem := actor_problem(event)) is not None:
+        return Refusal(Reason.ACTOR_NOT_ALLOWED, problem)
+    return None
+
+
+def judge_citation(event: Event, source: Record | None, *, log_id: str, partition: int, offset: int) -> Refusal | None:
+    """Checks of what a candidate cites. `source` is the owner's event with the cited id before this one."""
+    if event.source_event_id == event.event_id:
+        return Refusal(Reason.SOURCE_LATER, "a candidate cannot cite itself")
+    if (receipt := event.source_receipt) is not None:
+        if receipt.log_id != log_id:
+            return Refusal(Reason.SOURCE_MISSING, "the cited receipt is of another log")
+        if receipt.partition != partition:
+            return Refusal(Reason.SOURCE_OF_OTHER_OWNER, "the cited event is in the partition of another owner")
+        if receipt.offset >= offset:
+            return Refusal(Reason.SOURCE_LATER, "the cited event does not precede the candidate")
+        if source is None:
+            return Refusal(Reason.SOURCE_OF_OTHER_OWNER, "the owner has no event at the cited position")
+        if source.sequence != receipt.sequence:
+            return Refusal(Reason.SOURCE_MISSING, "the cited event stands at another position than the receipt says")
+    if source is None:
+        return Refusal(Reason.SOURCE_MISSING, "the owner has no event with the cited id before the candidate")
+    if source.is_candidate:
+        return Refusal(Reason.SOURCE_IS_CANDIDATE, "the cited event is itself a candidate; cite what it reads")
+    if not source.counts:
+        return Refusal(Reason.SOURCE_REFUSED, "the cited event was refused")
+    return _judge_reading(event, source)
+
+
+def judge_authority(event: Event, keys: Keys) -> Refusal | None:
+    """Whether the event has the weight that its key asks for."""
+    if event.key is None or (declaration := keys.get(event.key)) is None:
+        return None
+    if event.authority.rank < declaration.min_authority.rank:
+        return Refusal(
+            Reason.AUTHORITY_TOO_LOW,
+            f"'{event.key}' takes authority '{declaration.min_authority}' or higher, this is '{event.authority}'",
+        )
+    return None
+
+
+def _judge_reading(event: Event, source: Record) -> Refusal | None:
+    quoted = event.span is not None and event.quote is not None
+    is_turn = source.operation == Operation.SAY
+    if quoted:
+        start, end = event.span or (0, 0)
+        if source.text is None or source.text[start:end] != event.quote:
+            return Refusal(Reason.QUOTE_NOT_AT_SPAN, f"the source's text does not have the quote at [{start}, {end})")
+    if is_turn and not quoted and event.authority.rank >= AuthorityRank.STATED:
+        return Refusal(Reason.QUOTE_MISSING, f"authority '{event.authority}' needs a quote of the turn at its span")
+    if not is_turn and event.authority.rank > source.authority:
+        return Refusal(
+            Reason.AUTHORITY_ABOVE_SOURCE,
+            f"the cited statement has authority '{AuthorityRank(source.authority).authority}'",
+        )
+    return None
+
+
+def _canonical(value: bytes) -> str:
+    return jsontext.canonical(jsontext.parse(value))

@@ -1,0 +1,156 @@
+"""What a publisher hands in: an event without what lastword adds (times of publishing, the body's envelope).
+
+Drafts are what `POST /v1/events` and `POST /v1/candidates` take, and what `Publisher` and `CandidateClient` build.
+"""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import Field, JsonValue
+
+from lastword_schemas.authority import PLANNED_FIELDS, PLANNED_OPERATIONS, Authority, Operation, Role
+from lastword_schemas.authority import refusal as authority_refusal
+from lastword_schemas.envelope import (
+    Actor,
+    Body,
+    Citation,
+    Envelope,
+    EventId,
+    KeyText,
+    MessageName,
+    OwnerText,
+    Quote,
+    ScopeText,
+    Span,
+    ThreadName,
+    TurnText,
+)
+from lastword_schemas.errors import InvalidInput, LastwordError, NotYet, UnknownOperation
+from lastword_schemas.model import Instant, Model
+from lastword_schemas.positions import parse_receipt
+
+ASSIGNED_BY_THE_LOG = frozenset(
+    {"sequence", "source_sequence", "position", "partition", "offset", "recorded_at", "mark"}
+)
+
+
+class NotAllowed(LastwordError):
+    """This actor may not do this, or not with this authority."""
+
+    code = "actor-not-allowed"
+
+
+class PositionNotAllowed(InvalidInput):
+    """A client supplied a position; the log alone gives positions."""
+
+    code = "position-not-allowed"
+
+
+class EventDraft(Model):
+    """A statement (`set`, `delete`) or a turn (`say`)."""
+
+    operation: Literal["set", "delete", "say"]
+    owner: OwnerText
+    scope: ScopeText
+    key: KeyText | None = None
+    """Required, but on a turn."""
+    value: JsonValue = None
+    """Required on a `set`; null is a value."""
+    text: TurnText | None = None
+    """Required on a turn."""
+    actor: Actor
+    authority: Authority = Field(default=Authority.STATED, strict=False)
+    confidence: float | None = Field(default=None, ge=0, le=1)
+    event_id: EventId | None = None
+    """Yours, so that a retry is the same event; made where you give none."""
+    thread: ThreadName | None = None
+    """Required on a turn."""
+    message: MessageName | None = None
+    occurred_at: Instant | None = None
+    expires_at: Instant | None = None
+
+
+class CandidateDraft(Model):
+    """Somebody's reading of an earlier event: a `set` or a `delete` that cites its source."""
+
+    operation: Literal["set", "delete"] = "set"
+    owner: OwnerText
+    scope: ScopeText
+    key: KeyText
+    value: JsonValue = None
+    actor: Actor
+    source_event_id: Citation
+    """The turn or statement that was read, by event id or by receipt: the candidate gets its place in the order."""
+    span: Span | None = None
+    quote: Quote | None = None
+    """The words at `span`; needed to claim `stated`."""
+    authority: Authority = Field(default=Authority.INFERRED, strict=False)
+    confidence: float | None = Field(default=None, ge=0, le=1)
+    event_id: EventId | None = None
+    occurred_at: Instant | None = None
+    expires_at: Instant | None = None
+
+
+Draft = EventDraft | CandidateDraft
+
+
+def read_draft(data: Any, kind: type[EventDraft] | type[CandidateDraft], *, at: str = "") -> Draft:
+    """Validate one parsed JSON item of a write request.
+
+    Raises InvalidInput (or a subclass that names the situation) with the offending field, below `at`.
+    """
+    dot = f"{at}." if at else ""
+    if not isinstance(data, dict):
+        raise InvalidInput(f"{at or 'the event'} is not a JSON object", field=at or None)
+    for name in data:
+        if name in ASSIGNED_BY_THE_LOG:
+            raise PositionNotAllowed(
+                f"{dot}{name} cannot be supplied: the log gives every event its place", field=dot + name
+            )
+        if name in PLANNED_FIELDS:
+            raise NotYet(f"{dot}{name} is not supported yet", field=dot + name)
+    operation = data.get("operation", "set" if kind is CandidateDraft else None)
+    if isinstance(operation, str):
+        if operation in PLANNED_OPERATIONS:
+            raise NotYet(f"operation '{operation}' is not supported yet", field=f"{dot}operation")
+        known = ("set", "delete") if kind is CandidateDraft else ("set", "delete", "say")
+        if operation not in known:
+            raise UnknownOperation(
+                f"operation {operation[:40]!a} is none of {', '.join(known)}", field=f"{dot}operation"
+            )
+    if kind is CandidateDraft and isinstance(actor := data.get("actor"), dict):
+        data = data | {"actor": {"role": Role.EXTRACTOR} | actor}
+    return kind.read(data, at=at)
+
+
+def to_envelope(draft: Draft, *, event_id: str, published_at: datetime) -> Envelope:
+    """The envelope of a draft. `event_id` is used where the draft has none.
+
+    Raises InvalidInput naming the field where operation and fields do not fit, NotAllowed where the actor may not.
+    """
+    body = {name: value for name in ("text", "quote") if (value := getattr(draft, name, None)) is not None}
+    if "value" in draft.model_fields_set:
+        body["value"] = draft.value
+    header = {
+        name: value
+        for name in Envelope.model_fields
+        if name not in ("body", "event_id", "published_at") and (value := getattr(draft, name, None)) is not None
+    }
+    if isinstance(draft, CandidateDraft) and draft.source_event_id.startswith("r1."):
+        receipt = parse_receipt(draft.source_event_id, field="source_event_id")
+        header |= {"source_event_id": receipt.event_id, "source_receipt": draft.source_event_id}
+    envelope = Envelope.read(
+        header
+        | {
+            "event_id": draft.event_id or event_id,
+            "operation": Operation(draft.operation),
+            "published_at": published_at,
+            "body": Body.read(body),
+        }
+    )
+    problem = authority_refusal(
+        envelope.operation, envelope.actor.role, envelope.authority, candidate=envelope.is_candidate
+    )
+    if problem is not None:
+        raise NotAllowed(problem, field="authority" if envelope.authority is Authority.CONFIRMED else "actor.role")
+    return envelope

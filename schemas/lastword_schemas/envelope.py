@@ -1,0 +1,184 @@
+"""Envelope version 1: what stands in the history topic. A clear header and one sealable body.
+
+The bytes are never rewritten. With `kid` empty the body is clear; with a `kid` it is sealed under that key.
+"""
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, Field, JsonValue, model_validator
+
+from lastword_schemas import jsontext, limits
+from lastword_schemas.authority import Authority, Operation, Role
+from lastword_schemas.errors import InvalidInput, TooLarge
+from lastword_schemas.identity import Owner, check_key, check_name, check_scope
+from lastword_schemas.ids import event_id_from
+from lastword_schemas.model import Instant, Model
+from lastword_schemas.positions import parse_receipt
+
+VERSION: Final = 1
+
+EventId = Annotated[
+    str, AfterValidator(event_id_from), Field(description="a UUID; any other string becomes its UUIDv5")
+]
+OwnerText = Annotated[
+    str,
+    AfterValidator(lambda text: str(Owner.parse(text))),
+    Field(description="`user:<id>`, `org:<id>` or `<tenant>/user:<id>`", examples=["user:ada"]),
+]
+ScopeText = Annotated[
+    str,
+    AfterValidator(check_scope),
+    Field(description="`global` or `<kind>:<name>`", examples=["global", "project:Comet"]),
+]
+KeyText = Annotated[str, AfterValidator(check_key), Field(description="a declared key", examples=["mail.tone"])]
+ThreadName = Annotated[str, AfterValidator(lambda text: check_name(text, "thread"))]
+MessageName = Annotated[str, AfterValidator(lambda text: check_name(text, "message"))]
+ServiceName = Annotated[str, AfterValidator(lambda text: check_name(text, "actor.service"))]
+
+
+def _check_span(span: list[int]) -> list[int]:
+    if len(span) != 2 or not 0 <= span[0] < span[1] <= limits.MAX_TEXT_LENGTH:
+        raise InvalidInput(
+            f"span must be [start, end] with 0 <= start < end <= {limits.MAX_TEXT_LENGTH}, in Unicode code points",
+            field="span",
+        )
+    return span
+
+
+def _check_body_text(text: str, field: str, longest: int) -> str:
+    if not text or len(text) > longest:
+        raise TooLarge(f"{field} must have 1 to {longest} Unicode code points", field=field)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"{field} holds a lone surrogate, which is not Unicode text", field=field) from error
+    return text
+
+
+def _check_citation(text: str) -> str:
+    if text.startswith("r1."):
+        return str(parse_receipt(text, field="source_event_id"))
+    try:
+        return event_id_from(text)
+    except InvalidInput as error:
+        raise InvalidInput(error.message.replace("event_id", "source_event_id"), field="source_event_id") from error
+
+
+def _check_receipt(text: str) -> str:
+    return str(parse_receipt(text, field="source_receipt"))
+
+
+Citation = Annotated[str, AfterValidator(_check_citation), Field(description="an event id or a receipt")]
+ReceiptText = Annotated[str, AfterValidator(_check_receipt), Field(description="a receipt, `r1.…`")]
+Span = Annotated[list[int], AfterValidator(_check_span), Field(description="[start, end) in Unicode code points")]
+TurnText = Annotated[str, AfterValidator(lambda text: _check_body_text(text, "text", limits.MAX_TEXT_LENGTH))]
+Quote = Annotated[str, AfterValidator(lambda text: _check_body_text(text, "quote", limits.MAX_QUOTE_LENGTH))]
+
+
+class Actor(Model):
+    """Who published the event."""
+
+    service: ServiceName
+    """The publishing service's name."""
+    role: Role = Field(default=Role.SERVICE, strict=False)
+    """In what capacity it acts."""
+
+
+class Body(Model):
+    """The part of an event that can be sealed."""
+
+    value: JsonValue = None
+    """The value of a `set`: any JSON, null included."""
+    text: TurnText | None = None
+    """The words of a turn."""
+    quote: Quote | None = None
+    """The words of the source that a candidate reads its value from."""
+
+    @model_validator(mode="after")
+    def _within_limits(self) -> "Body":
+        jsontext.check_value(self.value)
+        return self
+
+
+class Envelope(Model):
+    """One event. Fields that are not set are left out of the bytes."""
+
+    v: Literal[1] = VERSION
+    """Version of the envelope."""
+    event_id: EventId
+    owner: OwnerText
+    scope: ScopeText
+    key: KeyText | None = None
+    """Absent on a turn."""
+    operation: Operation = Field(strict=False)
+    actor: Actor
+    authority: Authority = Field(default=Authority.STATED, strict=False)
+    confidence: float | None = Field(default=None, ge=0, le=1)
+    """How sure an extractor is, 0 to 1; decides nothing under `latest`."""
+    source_event_id: EventId | None = None
+    """Of a candidate: the event that it reads."""
+    source_receipt: ReceiptText | None = None
+    """Of a candidate that cites a receipt: where the source is said to stand. Checked, never trusted."""
+    span: Span | None = None
+    """Of a candidate: where in the source's text the quote stands."""
+    thread: ThreadName | None = None
+    message: MessageName | None = None
+    occurred_at: Instant | None = None
+    """When it happened, by the publisher's clock."""
+    published_at: Instant | None = None
+    """When it was published, by the publisher's clock."""
+    expires_at: Instant | None = None
+    """From when on the value no longer applies."""
+    kid: str = ""
+    """The key that the body is sealed under; empty = clear."""
+    body: Body = Body()
+
+    @model_validator(mode="after")
+    def _fits_operation(self) -> "Envelope":
+        has_value = "value" in self.body.model_fields_set
+        operation = self.operation
+        is_turn, is_set = operation is Operation.SAY, operation is Operation.SET
+        checks = (
+            (is_turn and self.key is not None, "key", "a turn has no key"),
+            (not is_turn and self.key is None, "key", f"a {operation} needs a key"),
+            (is_set and not has_value, "value", "a set needs a value (null is one)"),
+            (not is_set and has_value, "value", f"a {operation} has no value"),
+            (is_turn and self.body.text is None, "text", "a turn needs its text"),
+            (not is_turn and self.body.text is not None, "text", f"a {operation} has no text"),
+            (is_turn and self.thread is None, "thread", "a turn needs its thread"),
+            (is_turn and self.source_event_id is not None, "source_event_id", "a turn reads no other event"),
+            (self.source_receipt is not None and self.source_event_id is None, "source_receipt", "cites no event"),
+            (self.source_event_id is not None and self.thread is not None, "thread", "a candidate's is its source's"),
+            (self.source_event_id is not None and self.message is not None, "message", "a candidate's is its source's"),
+            (not is_set and self.expires_at is not None, "expires_at", "only a set can expire"),
+            ((self.span is None) != (self.body.quote is None), "span", "a span and a quote go together"),
+            (self.span is not None and self.source_event_id is None, "span", "only a candidate quotes its source"),
+            (bool(self.kid), "kid", "sealed bodies are not supported yet"),
+        )
+        for wrong, field, message in checks:
+            if wrong:
+                raise InvalidInput(f"{field}: {message}", field=field)
+        return self
+
+    @property
+    def is_candidate(self) -> bool:
+        """Whether this is somebody's reading of an earlier event."""
+        return self.source_event_id is not None
+
+    def to_bytes(self) -> bytes:
+        """The record's value: compact JSON in UTF-8. Raises TooLarge beyond the limit."""
+        data: dict[str, Any] = self.model_dump(mode="json", exclude_none=True, exclude={"body", "kid"})
+        data["kid"] = self.kid
+        body: dict[str, Any] = {}
+        if "value" in self.body.model_fields_set:
+            body["value"] = self.body.value
+        if self.body.text is not None:
+            body["text"] = self.body.text
+        if self.body.quote is not None:
+            body["quote"] = self.body.quote
+        data["body"] = body
+        text = jsontext.dump(data)
+        encoded = text.encode("utf-8")
+        if len(encoded) > limits.MAX_EVENT_BYTES:
+            raise TooLarge(f"the event has {len(encoded)} bytes; at most {limits.MAX_EVENT_BYTES} are allowed")
+        return encoded

@@ -1,0 +1,40 @@
+"""Every limit on sizes and lengths, in one place. The reference page lists them from here."""
+
+from typing import Final
+
+MAX_TENANT_LENGTH: Final = 63
+"""Characters of a tenant's name (lower-case ASCII letters, digits, `.`, `_`, `-`)."""
+MAX_OWNER_ID_BYTES: Final = 256
+"""UTF-8 bytes of an owner's id."""
+MAX_SCOPE_BYTES: Final = 256
+"""UTF-8 bytes of a scope."""
+MAX_KEY_BYTES: Final = 256
+"""UTF-8 bytes of a key."""
+MAX_SERVICE_LENGTH: Final = 128
+"""Characters of a service's name, and of a thread's and a message's id."""
+MAX_VALUE_BYTES: Final = 65_536
+"""UTF-8 bytes of a value as compact JSON."""
+MAX_VALUE_DEPTH: Final = 64
+"""Levels of arrays and objects in a value."""
+MAX_TEXT_LENGTH: Final = 32_768
+"""Unicode code points of a turn's text."""
+MAX_QUOTE_LENGTH: Final = 4_096
+"""Unicode code points of a candidate's quote."""
+MAX_EVENT_ID_LENGTH: Final = 256
+"""Characters of an event id that is not a UUID (it becomes one)."""
+MAX_EVENT_BYTES: Final = 262_144
+"""Bytes of a whole envelope as it stands in the log."""
+MAX_EVENTS_PER_CALL: Final = 1_000
+"""Events in one `POST /v1/events` or `POST /v1/candidates`."""
+MAX_BODY_BYTES: Final = 8_388_608
+"""Bytes of one HTTP request body."""
+MAX_KEYS_PER_READ: Final = 500
+"""Keys in one `POST /v1/values/read`."""
+MAX_SCOPES_PER_READ: Final = 8
+"""Scopes in the chain of one read."""
+MAX_PAGE: Final = 1_000
+"""Items in one page of a profile or a history."""
+MAX_WAIT_MS: Final = 30_000
+"""The longest wait, in milliseconds, that a read or a publish may ask for."""
+MAX_REGISTRY_BYTES: Final = 524_288
+"""Bytes of an applied key registry as compact JSON (it is one record in every partition)."""

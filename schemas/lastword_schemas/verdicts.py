@@ -1,0 +1,86 @@
+"""Verdicts: what the reader of the log made of an event. Fixed at the event's position."""
+
+from enum import StrEnum
+
+from lastword_schemas.model import Model
+
+
+class Outcome(StrEnum):
+    """Whether an event counts."""
+
+    COUNTS = "counts"
+    REFUSED = "refused"
+    DUPLICATE = "duplicate"
+
+
+class Effect(StrEnum):
+    """What an event that counts did to its entry, at its position."""
+
+    RECORDED = "recorded"
+    """A turn: it has no entry."""
+    ADDED = "added"
+    """The first value, or the first after a tombstone."""
+    UPDATED = "updated"
+    """Another value with a greater mark."""
+    RESTATED = "restated"
+    """The same value with a greater mark: the version goes on."""
+    DELETED = "deleted"
+    """A tombstone."""
+    LATE = "late"
+    """The entry's mark was already greater; `sequences` has the event's source sequence and the entry's."""
+    CONFLICT = "conflict"
+    """Another value with the very same mark: the entry is unresolved."""
+
+
+class Reason(StrEnum):
+    """Why an event was refused."""
+
+    EVENT_ID_REUSED = "event-id-reused"
+    """The owner has an earlier event with this id and other content."""
+    KEY_MISMATCH = "key-mismatch"
+    """The record's Kafka key is not that of the envelope's owner, scope and key."""
+    MALFORMED = "malformed"
+    """Owner and id can be read, the rest does not have the form of an envelope."""
+    UNDECLARED_KEY = "undeclared-key"
+    """The registry in force at that position does not declare the key."""
+    VALUE_SCHEMA = "value-schema"
+    """The value does not fit the key's schema."""
+    ACTOR_NOT_ALLOWED = "actor-not-allowed"
+    """This actor may not do this, or not with this authority."""
+    SOURCE_MISSING = "source-missing"
+    """The owner has no event with the cited id before this one."""
+    SOURCE_OF_OTHER_OWNER = "source-of-other-owner"
+    """The cited event belongs to somebody else."""
+    SOURCE_LATER = "source-later"
+    """The cited event stands later in the log."""
+    SOURCE_IS_CANDIDATE = "source-is-candidate"
+    """A candidate cites a turn or a statement, never another candidate."""
+    SOURCE_REFUSED = "source-refused"
+    """The cited event was itself refused."""
+    QUOTE_NOT_AT_SPAN = "quote-not-at-span"
+    """The source's text does not have the quote at that span."""
+    QUOTE_MISSING = "quote-missing"
+    """A candidate that claims `stated` on a turn must quote it."""
+    AUTHORITY_ABOVE_SOURCE = "authority-above-source"
+    """A candidate may not claim more authority than the statement that it cites."""
+    AUTHORITY_TOO_LOW = "authority-too-low"
+    """The key's `min_authority` is higher."""
+
+
+class Verdict(Model):
+    """The verdict on one event, as answered by `GET /v1/outcomes`."""
+
+    event_id: str
+    outcome: Outcome
+    effect: Effect | None = None
+    """Of an event that counts."""
+    reason: Reason | None = None
+    """Of a refused event."""
+    detail: str | None = None
+    """Of a refused event: the reason in words, without the value."""
+    sequence: int
+    """The event's own sequence."""
+    partition: int
+    offset: int
+    sequences: list[int] | None = None
+    """Of `late`: the event's source sequence and the entry's. Of a duplicate: the first copy's sequence."""
