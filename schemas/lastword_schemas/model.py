@@ -12,7 +12,7 @@ class Model(BaseModel):
     """A frozen model that takes exactly the fields it declares, with exactly the types it declares."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, ser_json_inf_nan="constants", use_attribute_docstrings=True
+        frozen=True, extra="forbid", strict=True, serialize_by_alias=True, use_attribute_docstrings=True
     )
 
     @classmethod

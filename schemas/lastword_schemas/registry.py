@@ -52,7 +52,7 @@ class Registry(Model):
 
     def to_canonical(self) -> str:
         """The registry as canonical JSON."""
-        return jsontext.canonical(self.model_dump(mode="json", by_alias=True, exclude_defaults=True) | {"v": self.v})
+        return jsontext.canonical(self.model_dump(mode="json", exclude_defaults=True) | {"v": self.v})
 
     @property
     def digest(self) -> str:

@@ -246,6 +246,8 @@ class Projection:
         first = self._first_copy(ref)
         sequence = sequence_of(self.genesis.generation, record.offset)
         base = _base_record(record, event, sequence)
+        if first is not None and first.sequence == sequence:
+            return first  # the stores are ahead of the checkpoint, which was set back: it is in them already
         if first is not None:
             if same_content(event, first):
                 return self._copy(event.owner, base, first)
@@ -331,6 +333,8 @@ class Projection:
             source_sequence=sequence_of(self.genesis.generation, record.offset),
             source_recorded_at=record.recorded_at,
         )
+        if first is not None and first.sequence == base.sequence:
+            return first
         if first is not None:
             detail = f"the id is that of sequence {first.sequence}; this copy is malformed: {item.problem}"
             return self._keep(ref, _refused(base, Refusal(Reason.EVENT_ID_REUSED, detail)), first_copy=False)

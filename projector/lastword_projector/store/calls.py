@@ -1,0 +1,54 @@
+"""Redis operations as data: a `Call` is one command and how to read its reply; a plan is a generator of calls.
+
+Plans hold the logic once; a runner that blocks (the worker's) and one that awaits (the API's) carry them out.
+"""
+
+import hashlib
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+Plan = Generator[Sequence["Call"], list[Any], T]
+"""Yields calls to be sent in one pipeline, is sent their parsed replies, returns its result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A Lua script of this package, by name."""
+
+    name: str
+    text: str
+    sha: str
+    read_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One Redis command and how to read its reply."""
+
+    command: tuple[str | bytes | int, ...]
+    parse: Callable[[Any], Any]
+
+
+READ_ONLY = ("read", "slice", "find")
+SCRIPTS = (*READ_ONLY, "commit", "append")
+
+
+@cache
+def script(name: str) -> Script:
+    """The script in `lua/<name>.lua`."""
+    text = (files("lastword_projector.store") / "lua" / f"{name}.lua").read_text("utf-8")
+    return Script(name, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest(), name in READ_ONLY)
+
+
+def script_call(
+    name: str, keys: Sequence[str], arguments: Sequence[str | bytes | int], parse: Callable[[Any], Any]
+) -> Call:
+    """A call of a script; a read-only one goes to replicas too and cannot write."""
+    found = script(name)
+    command = "EVALSHA_RO" if found.read_only else "EVALSHA"
+    return Call((command, found.sha, len(keys), *keys, *arguments), parse)

@@ -1,0 +1,118 @@
+"""Carry plans out on redis-py: blocking for the worker, awaiting for the API."""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import redis
+import redis.asyncio
+from redis.exceptions import NoScriptError, RedisError
+
+from lastword_projector.store.calls import SCRIPTS, Call, Plan, script
+from lastword_projector.store.ports import StoreUnavailable
+
+T = TypeVar("T")
+
+_TIMEOUT_S = 5.0
+
+
+class BlockingRunner:
+    """Runs plans on a connection pool of its own; every step is one pipelined round trip."""
+
+    def __init__(self, url: str) -> None:
+        self._redis = redis.Redis.from_url(url, socket_timeout=_TIMEOUT_S, socket_connect_timeout=_TIMEOUT_S)
+
+    def run(self, plan: Plan[T]) -> T:
+        """The plan's result. Raises StoreUnavailable."""
+        try:
+            calls = next(plan)
+            while True:
+                calls = plan.send(self._send(calls))
+        except StopIteration as done:
+            result: T = done.value
+            return result
+
+    def _send(self, calls: Sequence[Call]) -> list[Any]:
+        try:
+            replies = self._pipeline(calls)
+            missing = _without_script(replies)
+            if missing:
+                for name in SCRIPTS:
+                    self._redis.script_load(script(name).text)
+                for index, reply in zip(missing, self._pipeline([calls[i] for i in missing]), strict=True):
+                    replies[index] = reply
+        except RedisError as error:
+            raise _unavailable(error) from error
+        return _parsed(calls, replies)
+
+    def _pipeline(self, calls: Sequence[Call]) -> list[Any]:
+        pipeline = self._redis.pipeline(transaction=False)
+        for call in calls:
+            pipeline.execute_command(*call.command)  # type: ignore[no-untyped-call]
+        replies: list[Any] = pipeline.execute(raise_on_error=False)
+        return replies
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._redis.close()
+
+
+class AwaitingRunner:
+    """The same for asyncio."""
+
+    def __init__(self, url: str, *, max_connections: int = 64) -> None:
+        pool = redis.asyncio.BlockingConnectionPool.from_url(
+            url,
+            max_connections=max_connections,
+            timeout=_TIMEOUT_S,
+            socket_timeout=_TIMEOUT_S,
+            socket_connect_timeout=_TIMEOUT_S,
+        )
+        self._redis = redis.asyncio.Redis.from_pool(pool)
+
+    async def run(self, plan: Plan[T]) -> T:
+        """The plan's result. Raises StoreUnavailable."""
+        try:
+            calls = next(plan)
+            while True:
+                calls = plan.send(await self._send(calls))
+        except StopIteration as done:
+            result: T = done.value
+            return result
+
+    async def _send(self, calls: Sequence[Call]) -> list[Any]:
+        try:
+            replies = await self._pipeline(calls)
+            missing = _without_script(replies)
+            if missing:
+                for name in SCRIPTS:
+                    await self._redis.script_load(script(name).text)
+                for index, reply in zip(missing, await self._pipeline([calls[i] for i in missing]), strict=True):
+                    replies[index] = reply
+        except RedisError as error:
+            raise _unavailable(error) from error
+        return _parsed(calls, replies)
+
+    async def _pipeline(self, calls: Sequence[Call]) -> list[Any]:
+        pipeline = self._redis.pipeline(transaction=False)
+        for call in calls:
+            pipeline.execute_command(*call.command)
+        return await pipeline.execute(raise_on_error=False)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._redis.aclose()
+
+
+def _without_script(replies: list[Any]) -> list[int]:
+    return [index for index, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
+
+
+def _parsed(calls: Sequence[Call], replies: list[Any]) -> list[Any]:
+    for reply in replies:
+        if isinstance(reply, RedisError):
+            raise _unavailable(reply) from reply
+    return [call.parse(reply) for call, reply in zip(calls, replies, strict=True)]
+
+
+def _unavailable(error: RedisError) -> StoreUnavailable:
+    return StoreUnavailable(f"Redis does not answer as it should ({type(error).__name__}: {error}); it is tried again")
