@@ -1,0 +1,85 @@
+"""Project the whole log again, into a namespace that was emptied."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from lastword_projector.projector import PartitionProjector
+from lastword_projector.store.ports import CommitRefused
+from lastword_projector.store.redis import RedisHistoryStore, RedisProfileStore
+from lastword_projector.worker.dead_letters import MutedDeadLetters
+from lastword_projector.worker.worker import consumer_config, log_record
+from lastword_schemas.control import Genesis
+from lastword_schemas.errors import LastwordError
+
+_log = logging.getLogger(__name__)
+_SILENCE_S = 30.0
+
+
+class RebuildStopped(LastwordError):
+    """The rebuild could not be finished; run it again."""
+
+    code = "rebuild-stopped"
+    retryable = True
+
+
+def rebuild(
+    config: Mapping[str, str | int | bool],
+    topic: str,
+    geneses: Sequence[Genesis],
+    profile: RedisProfileStore,
+    history: RedisHistoryStore,
+    *,
+    on_progress: Callable[[int, int], None],
+) -> int:
+    """Empty the namespace and fold every partition up to the end it has by then; how many records were folded.
+
+    `on_progress(partition, next_offset)` is called after each batch. While it runs, reads of a partition that has no
+    checkpoint yet answer 503. Workers that run meanwhile do no harm: whoever commits first wins, the other one goes on
+    from there. Raises RebuildStopped, and LastwordError where the log is not whole.
+    """
+    consumer = Consumer(
+        consumer_config(config, "lastword-rebuild", "classic") | {"enable.partition.eof": True}, logger=_log
+    )
+    done = 0
+    try:
+        for genesis in geneses:
+            profile.clear(genesis.partition)
+            projector = PartitionProjector(genesis, profile, history, MutedDeadLetters())
+            done += _replay(consumer, topic, projector, on_progress)
+    finally:
+        consumer.close()
+    return done
+
+
+def _replay(
+    consumer: Consumer, topic: str, projector: PartitionProjector, on_progress: Callable[[int, int], None]
+) -> int:
+    partition = projector.genesis.partition
+    consumer.assign([TopicPartition(topic, partition, projector.next_offset)])
+    done = 0
+    while True:
+        first = consumer.poll(_SILENCE_S)
+        if first is None:
+            raise RebuildStopped(f"the broker sent nothing of partition {partition} for {_SILENCE_S:.0f} s")
+        messages = [first, *consumer.consume(2_000, 0)]
+        records = []
+        ended = False
+        for message in messages:
+            error = message.error()
+            if error is None:
+                records.append(log_record(message))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ended = True
+            else:
+                raise RebuildStopped(f"partition {partition}: {error.str()}") from KafkaException(error)
+        try:
+            done += projector.project(records)
+        except CommitRefused as refused:  # a worker was faster
+            _log.info("%s", refused)
+            consumer.seek(TopicPartition(topic, partition, projector.next_offset))
+            ended = False
+        on_progress(partition, projector.next_offset)
+        if ended:
+            return done

@@ -1,0 +1,264 @@
+"""The loop of a projector worker: consume, fold, commit; rebalance, back off, stop."""
+
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from lastword_projector.engine.decode import LogRecord
+from lastword_projector.engine.projection import PartitionWaits
+from lastword_projector.projector import DeadLetters, PartitionProjector
+from lastword_projector.store.ports import CommitRefused, HistoryStore, ProfileStore, StoreUnavailable
+from lastword_projector.worker.dead_letters import DeadLetterNotWritten
+from lastword_projector.worker.group_protocol import GroupProtocol
+from lastword_projector.worker.status import PartitionStatus, WorkerStatus
+from lastword_schemas.control import Genesis
+from lastword_schemas.errors import LastwordError
+
+_log = logging.getLogger(__name__)
+
+_CHUNK = 4_000
+_POLL_S = 0.1
+_HINT_EVERY_S = 2.0
+_BACK_OFF_S = 1.0
+_GONE = frozenset(
+    {
+        KafkaError._AUTO_OFFSET_RESET,
+        KafkaError.OFFSET_OUT_OF_RANGE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+    }
+)
+
+
+class LogLost(LastwordError):
+    """The log does not have what the checkpoint says comes next."""
+
+    code = "log-lost"
+
+
+class Worker:
+    """Folds the partitions that its group gives it.
+
+    The checkpoint in the profile store says where to go on; Kafka's committed offset is only a hint for lag displays.
+    The compare-and-set of the commit is the fence: a worker that was paused and woken is refused and reopens.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, str | int | bool],
+        topic: str,
+        group: str,
+        geneses: Sequence[Genesis],
+        profile: ProfileStore,
+        history: HistoryStore,
+        dead_letters: DeadLetters,
+        *,
+        protocol: GroupProtocol,
+    ) -> None:
+        self._topic, self._geneses = topic, {genesis.partition: genesis for genesis in geneses}
+        self._profile, self._history, self._dead_letters = profile, history, dead_letters
+        self._projectors: dict[int, PartitionProjector] = {}
+        self._broken: set[int] = set()
+        self._sought: dict[int, int] = {}
+        self._hint_at = 0.0
+        self.status = WorkerStatus(group_protocol=protocol)
+        self._consumer = Consumer(consumer_config(config, group, protocol), logger=_log)
+
+    def run(self, stop: threading.Event) -> None:
+        """Work until `stop` is set, then leave the group.
+
+        Raises OtherProjection or LogLost where log and checkpoint disagree: nothing was changed, the message says how
+        to mend it.
+        """
+        try:
+            self._consumer.subscribe(
+                [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+            )
+            while not stop.is_set():
+                self._turn(stop)
+        finally:
+            self._hint(force=True)
+            self._consumer.close()
+
+    def _turn(self, stop: threading.Event) -> None:
+        first = self._consumer.poll(_POLL_S)
+        if first is not None:
+            self._project([first, *self._consumer.consume(_CHUNK - 1, 0)])
+        if self._broken:
+            self._mend(stop)
+        self._hint()
+
+    def _project(self, messages: Sequence[Message]) -> None:
+        chunks: dict[int, list[LogRecord]] = {}
+        for message in messages:
+            if (error := message.error()) is not None:
+                self._consumer_error(message, error)
+            elif (partition := message.partition()) in self._projectors and partition is not None:
+                chunks.setdefault(partition, []).append(log_record(message))
+        for partition, records in chunks.items():
+            self._project_partition(partition, records)
+
+    def _project_partition(self, partition: int, records: list[LogRecord]) -> None:
+        projector = self._projectors[partition]
+        if partition in self._broken or projector.waits is not None:
+            return
+        run = self._contiguous(partition, records)
+        try:
+            projector.project(run)
+            if records[-1].offset >= projector.next_offset:
+                self._seek(partition)
+        except PartitionWaits as waits:
+            _log.error("%s", waits)
+            self._consumer.pause([TopicPartition(self._topic, partition)])
+        except CommitRefused as refused:
+            _log.warning("%s", refused)
+            self._seek(partition)
+        except (StoreUnavailable, DeadLetterNotWritten) as error:
+            self._broken.add(partition)
+            self.status.problem = error.message
+        self._note(partition)
+
+    def _contiguous(self, partition: int, records: list[LogRecord]) -> list[LogRecord]:
+        """The records that follow on the projection without a gap.
+
+        A gap may be in the log (the marks of somebody's transactions take offsets) or in the delivery. It is taken for
+        the log's own only if it is still there after seeking to its beginning; nothing is passed over otherwise.
+        """
+        upcoming = self._projectors[partition].next_offset
+        run: list[LogRecord] = []
+        for record in records:
+            if record.offset > upcoming and self._sought.get(partition) != upcoming:
+                break
+            if record.offset >= upcoming:
+                run.append(record)
+                upcoming = record.offset + 1
+        return run
+
+    def _consumer_error(self, message: Message, error: KafkaError) -> None:
+        if error.code() in _GONE:
+            partition = message.partition()
+            projector = None if partition is None else self._projectors.get(partition)
+            wanted = "?" if projector is None else projector.next_offset
+            raise LogLost(
+                f"partition {partition} of {self._topic} does not have offset {wanted}, which the checkpoint says "
+                f"comes next ({error.str()}). Was the topic deleted, cut or recreated? Restore the log, or project the log "
+                "that is there into another namespace (LASTWORD_NAMESPACE), or empty this one with `lastword rebuild`"
+            )
+        if error.fatal():
+            raise KafkaException(error)
+        _log.warning("consumer: %s", error.str())
+
+    def _mend(self, stop: threading.Event) -> None:
+        """Wait until the stores answer, staying in the group; then go on from the stored checkpoints."""
+        paused = [TopicPartition(self._topic, partition) for partition in self._projectors]
+        self._consumer.pause(paused)
+        _log.warning("waiting: %s", self.status.problem)
+        while self._broken and not stop.is_set():
+            self._consumer.poll(_BACK_OFF_S)
+            try:
+                for partition in sorted(self._broken):
+                    self._projectors[partition].reopen()
+                    self._broken.discard(partition)
+            except StoreUnavailable as error:
+                self.status.problem = error.message
+        self.status.problem = None
+        _log.info("going on")
+        for partition in self._projectors:
+            self._seek(partition)
+        self._consumer.resume(
+            [
+                TopicPartition(self._topic, partition)
+                for partition, projector in self._projectors.items()
+                if projector.waits is None
+            ]
+        )
+
+    def _seek(self, partition: int) -> None:
+        offset = self._sought[partition] = self._projectors[partition].next_offset
+        self._consumer.seek(TopicPartition(self._topic, partition, offset))
+
+    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        for assigned in partitions:
+            projector = self._open(assigned.partition)
+            assigned.offset = projector.next_offset
+            self._projectors[assigned.partition] = projector
+            self._note(assigned.partition)
+        consumer.incremental_assign(partitions)
+        _log.info("assigned: %s", {assigned.partition: assigned.offset for assigned in partitions})
+
+    def _open(self, partition: int) -> PartitionProjector:
+        while True:
+            try:
+                return PartitionProjector(self._geneses[partition], self._profile, self._history, self._dead_letters)
+            except StoreUnavailable as error:
+                self.status.problem = error.message
+                _log.warning("waiting: %s", error)
+                time.sleep(_BACK_OFF_S)
+            else:
+                self.status.problem = None
+
+    def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """Every batch is committed before the next poll, so there is nothing in flight."""
+        for revoked in partitions:
+            self._projectors.pop(revoked.partition, None)
+            self.status.partitions.pop(revoked.partition, None)
+            self._broken.discard(revoked.partition)
+            self._sought.pop(revoked.partition, None)
+        _log.info("revoked: %s", sorted(revoked.partition for revoked in partitions))
+
+    def _note(self, partition: int) -> None:
+        projector = self._projectors[partition]
+        status = self.status.partitions.setdefault(partition, PartitionStatus(projector.next_offset))
+        status.next_offset, status.recorded_at = projector.next_offset, projector.recorded_at
+        status.waits = projector.waits.message if projector.waits else None
+
+    def _hint(self, *, force: bool = False) -> None:
+        """Tell Kafka how far we are, and look how far the log is; now and then."""
+        now = time.monotonic()
+        if not force and now - self._hint_at < _HINT_EVERY_S:
+            return
+        self._hint_at = now
+        offsets = []
+        for partition, status in self.status.partitions.items():
+            _, high = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), cached=True)
+            status.log_end = max(high, status.next_offset) if high >= 0 else None
+            offsets.append(TopicPartition(self._topic, partition, status.next_offset))
+        if offsets:
+            try:
+                if force:
+                    self._consumer.commit(offsets=offsets, asynchronous=False)
+                else:
+                    self._consumer.commit(offsets=offsets)
+            except KafkaException as error:
+                _log.debug("the offset hint was not taken: %s", error)
+
+
+def consumer_config(
+    config: Mapping[str, str | int | bool], group: str, protocol: GroupProtocol
+) -> dict[str, str | int | bool]:
+    """The settings of a worker's consumer."""
+    chosen: dict[str, str | int | bool] = {
+        **config,
+        "group.id": group,
+        "group.protocol": protocol,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "error",
+        "enable.partition.eof": False,
+        "fetch.wait.max.ms": 100,
+        "fetch.error.backoff.ms": 100,
+        "max.partition.fetch.bytes": 8_388_608,
+        "queued.max.messages.kbytes": 65_536,
+    }
+    if protocol == "classic":
+        chosen |= {"session.timeout.ms": 6_000, "partition.assignment.strategy": "cooperative-sticky"}
+    return chosen
+
+
+def log_record(message: Message[bytes, bytes]) -> LogRecord:
+    """The record of a consumed message."""
+    offset = message.offset()
+    return LogRecord(-1 if offset is None else offset, message.timestamp()[1], message.key(), message.value())
