@@ -138,7 +138,8 @@ class PartitionProjector:
             self.reopen()
             raise
         registry = self._projection.keys.registry
-        self._checkpoint = Checkpoint(sequence, genesis, FOLD_VERSION, registry)
+        clock = self._checkpoint.clock if self._checkpoint else ("broker" if changes.stamped else "publisher")
+        self._checkpoint = Checkpoint(sequence, genesis, FOLD_VERSION, registry, clock)
         self._projection.committed()
         if self._projection.cached_entries > MAX_CACHED_ENTRIES:
             self._projection.forget_entries()

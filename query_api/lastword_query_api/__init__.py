@@ -1,0 +1,1 @@
+"""Reading: what applies now, what applied then, and why."""

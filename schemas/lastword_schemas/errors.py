@@ -1,6 +1,6 @@
 """The root of every error that lastword raises."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class LastwordError(ValueError):
@@ -20,6 +20,10 @@ class LastwordError(ValueError):
     def message(self) -> str:
         """The text for people: what is wrong and what to do next."""
         return str(self.args[0])
+
+    def members(self) -> dict[str, Any]:
+        """What the problem document of this error has besides the common members."""
+        return {}
 
 
 class InvalidInput(LastwordError):

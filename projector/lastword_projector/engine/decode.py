@@ -27,6 +27,8 @@ class LogRecord(msgspec.Struct, frozen=True, gc=False):
     """Append time, ms since 1970."""
     key: bytes | None
     value: bytes | None
+    stamped: bool = True
+    """Whether `recorded_at` is the broker's own stamp (LogAppendTime), not the publisher's."""
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):

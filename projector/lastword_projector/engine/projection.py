@@ -123,7 +123,8 @@ class Changes:
     dead: list[DeadLetter] = field(default_factory=list)
     registry: Registry | None = None
     """The registry applied last, if one was."""
-    genesis: Genesis | None = None
+    stamped: bool = True
+    """Whether the broker stamps the records (seen at the genesis record)."""
 
 
 class Projection:
@@ -231,7 +232,7 @@ class Projection:
             raise WrongGenesis(
                 f"partition {self.partition} has another genesis record at offset {record.offset}: two logs were mixed"
             )
-        self.changes.genesis = item
+        self.changes.stamped = record.stamped
 
     def _registry(self, record: LogRecord, item: RegistryRecord) -> None:
         try:

@@ -62,7 +62,8 @@ class MemoryProfileStore:
         for event, sequence in changes.events:
             self._events[partition, event] = sequence
         registry = changes.registry or (stored.registry if stored else Registry())
-        self._checkpoints[partition] = Checkpoint(target, genesis, FOLD_VERSION, registry)
+        clock = stored.clock if stored else ("broker" if changes.stamped else "publisher")
+        self._checkpoints[partition] = Checkpoint(target, genesis, FOLD_VERSION, registry, clock)
 
 
 class MemoryHistoryStore:

@@ -25,7 +25,7 @@ class Names:
         return f"lw:{self.namespace}:{{p{partition}}}:"
 
     def checkpoint(self, partition: int) -> str:
-        """Hash: `next` (16 digits), `fold`, `log`, `genesis` (JSON), `registry` (JSON)."""
+        """Hash: `next` (16 digits), `fold`, `log`, `genesis` (JSON), `registry` (JSON), `clock`."""
         return f"{self.prefix(partition)}checkpoint"
 
     def profile(self, partition: int, owner: str) -> str:

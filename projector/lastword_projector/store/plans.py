@@ -23,6 +23,7 @@ from lastword_schemas.registry import Registry
 
 SLICE = 256
 """Records fetched at a time from a history, so that no read blocks Redis for long."""
+_CHECKPOINT_FIELDS = ("next", "fold", "genesis", "registry", "clock")  # `read.lua` and `slice.lua` give the same
 _SEQUENCE_LENGTH = 16
 _PROJECTED_AT_LENGTH = 13
 _HEAD_LENGTH = MARK_LENGTH + _PROJECTED_AT_LENGTH
@@ -53,7 +54,7 @@ class HistoryRead(NamedTuple):
 
 def checkpoint(names: Names, partition: int) -> Plan[Checkpoint | None]:
     """How far a partition is projected."""
-    command = ("HMGET", names.checkpoint(partition), "next", "fold", "genesis", "registry")
+    command = ("HMGET", names.checkpoint(partition), *_CHECKPOINT_FIELDS)
     (found,) = yield [Call(command, _checkpoint)]
     result: Checkpoint | None = found
     return result
@@ -62,7 +63,7 @@ def checkpoint(names: Names, partition: int) -> Plan[Checkpoint | None]:
 def checkpoints(names: Names, partitions: int) -> Plan[list[Checkpoint | None]]:
     """How far each partition is projected, in the order of their numbers."""
     found = yield [
-        Call(("HMGET", names.checkpoint(partition), "next", "fold", "genesis", "registry"), _checkpoint)
+        Call(("HMGET", names.checkpoint(partition), *_CHECKPOINT_FIELDS), _checkpoint)
         for partition in range(partitions)
     ]
     return found
@@ -112,6 +113,7 @@ def commit(
     fields: list[str | bytes] = []
     if before is None:
         fields += ["genesis", jsontext.canonical(genesis.model_dump(mode="json"))]
+        fields += ["clock", "broker" if changes.stamped else "publisher"]
     if changes.registry is not None:
         fields += ["registry", changes.registry.to_canonical()]
     arguments: list[str | bytes | int] = [
@@ -263,7 +265,7 @@ def _check_commit(partition: int, genesis: Genesis, reply: list[bytes]) -> None:
 
 
 def _checkpoint(fields: Sequence[bytes | None]) -> Checkpoint | None:
-    upcoming, fold_version, genesis, registry = fields
+    upcoming, fold_version, genesis, registry, clock = fields
     if upcoming is None or genesis is None or fold_version is None:
         return None
     return Checkpoint(
@@ -271,6 +273,7 @@ def _checkpoint(fields: Sequence[bytes | None]) -> Checkpoint | None:
         genesis=_genesis(genesis),
         fold_version=int(fold_version),
         registry=_registry(registry),
+        clock="publisher" if clock == b"publisher" else "broker",
     )
 
 

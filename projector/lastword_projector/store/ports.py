@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from lastword_projector.engine.projection import Changes, DeadLetter, EventRef, KeyRef
 from lastword_projector.engine.records import Entry, Record
 from lastword_schemas.control import Genesis
 from lastword_schemas.errors import LastwordError
 from lastword_schemas.registry import Registry
+
+Clock = Literal["broker", "publisher"]
 
 
 class StoreUnavailable(LastwordError):
@@ -45,6 +47,8 @@ class Checkpoint:
     fold_version: int
     registry: Registry
     """In force from here on, until the log says otherwise."""
+    clock: Clock = "broker"
+    """Whose clock `recorded_at` is."""
 
     @property
     def last_sequence(self) -> int:

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from lastword_projector.engine.decode import LogRecord
 from lastword_projector.engine.projection import PartitionWaits
@@ -145,7 +145,7 @@ class Worker:
             wanted = "?" if projector is None else projector.next_offset
             raise LogLost(
                 f"partition {partition} of {self._topic} does not have offset {wanted}, which the checkpoint says "
-                f"comes next ({error.str()}). Was the topic deleted, cut or recreated? Restore the log, or project the log "
+                f"comes next ({error.str()}). Was the topic cut or recreated? Restore the log, or project the log "
                 "that is there into another namespace (LASTWORD_NAMESPACE), or empty this one with `lastword rebuild`"
             )
         if error.fatal():
@@ -261,4 +261,11 @@ def consumer_config(
 def log_record(message: Message[bytes, bytes]) -> LogRecord:
     """The record of a consumed message."""
     offset = message.offset()
-    return LogRecord(-1 if offset is None else offset, message.timestamp()[1], message.key(), message.value())
+    kind, recorded_at = message.timestamp()
+    return LogRecord(
+        -1 if offset is None else offset,
+        recorded_at,
+        message.key(),
+        message.value(),
+        stamped=kind == TIMESTAMP_LOG_APPEND_TIME,
+    )

@@ -1,0 +1,211 @@
+"""From entries and records to what readers get. Pure: scope precedence, expiry, statuses, versions."""
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lastword_projector.engine.fold import fold
+from lastword_projector.engine.records import Entry, Record, sequence_in
+from lastword_projector.store.plans import StoredEntry
+from lastword_projector.store.ports import Checkpoint
+from lastword_schemas import jsontext
+from lastword_schemas.answers import (
+    ActorAnswer,
+    Identity,
+    InspectionRecord,
+    Mark,
+    Position,
+    Reading,
+    Rule,
+    Selection,
+    Source,
+    State,
+    Status,
+    Words,
+)
+from lastword_schemas.authority import Authority, AuthorityRank, Role
+from lastword_schemas.ids import record_id
+from lastword_schemas.model import from_micros
+from lastword_schemas.positions import PositionToken, offset_of, owner_digest
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An entry, and when the profile was written (ms since 1970; None where it was folded from history)."""
+
+    entry: Entry
+    projected_at: int | None
+
+
+Entries = Mapping[tuple[str, str], Found]
+"""By scope and key."""
+
+
+def from_profile(entries: Mapping[tuple[str, str], StoredEntry]) -> Entries:
+    """What the profile has."""
+    return {at: Found(stored.entry, stored.projected_at) for at, stored in entries.items()}
+
+
+def from_history(records: Iterable[Record], *, as_of: int | None, known_at: int) -> Entries:
+    """State(known_at, as_of): the fold of the records up to `known_at` whose source sequence is at most `as_of`."""
+    by_key: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        if record.key is not None and counts_within(record, as_of=as_of, known_at=known_at):
+            by_key.setdefault((record.scope, record.key), []).append(record)
+    return {at: Found(entry, None) for at, found in by_key.items() if (entry := fold(found)) is not None}
+
+
+def counts_within(record: Record, *, as_of: int | None, known_at: int) -> bool:
+    """Whether a record counts and is within both boundaries."""
+    return record.counts and record.sequence <= known_at and (as_of is None or record.source_sequence <= as_of)
+
+
+def inspection(
+    reading: Reading, checkpoint: Checkpoint, entries: Entries, scopes: Sequence[str], key: str, moment: int
+) -> InspectionRecord:
+    """The answer for one key along a scope chain. `moment` is what expiry is compared with, microseconds since 1970."""
+    declaration = checkpoint.registry.keys.get(key)
+    scope, found, rule = choose(entries, scopes, key, moment, declaration is not None and declaration.falls_through)
+    identity = Identity(
+        record_id=None if scope is None else record_id(reading.owner, scope, key),
+        owner=reading.owner,
+        scope=scopes[0],
+        answered_scope=scope,
+        key=key,
+        declared=declaration is not None,
+    )
+    selection = Selection(
+        representation=reading.representation,
+        as_of=reading.as_of,
+        known_at=reading.known_at,
+        rule=rule,
+        provisional=reading.provisional,
+        clock=reading.clock,
+        position_token=reading.position_token,
+    )
+    if found is None:
+        return InspectionRecord(identity=identity, state=State(status=Status.ABSENT), source=None, selection=selection)
+    partition = checkpoint.genesis.partition
+    return InspectionRecord(
+        identity=identity, state=_state(found.entry, moment), source=_source(found, partition), selection=selection
+    )
+
+
+def choose(
+    entries: Entries, scopes: Sequence[str], key: str, moment: int, falls_through: bool
+) -> tuple[str | None, Found | None, Rule]:
+    """The first scope of the chain that has an entry. A tombstone or expired value stops there unless the key falls
+    through."""
+    stopped: tuple[str, Found, Rule] | None = None
+    for scope in scopes:
+        found = entries.get((scope, key))
+        if found is None:
+            continue
+        status = status_of(found.entry, moment)
+        if status is Status.SET:
+            if stopped is not None:
+                return scope, found, Rule.FELL_THROUGH
+            return scope, found, Rule.EXACT if scope == scopes[0] else Rule.FALLBACK
+        if stopped is None:
+            stopped = (scope, found, Rule.TOMBSTONE if status is Status.DELETED else Rule.EXPIRED)
+        if not falls_through:
+            break
+    return stopped or (None, None, Rule.ABSENT)
+
+
+def status_of(entry: Entry, moment: int) -> Status:
+    """What the entry says at a moment (microseconds since 1970)."""
+    if entry.record.is_delete:
+        return Status.DELETED
+    expires_at = entry.record.expires_at
+    return Status.EXPIRED if expires_at is not None and expires_at <= moment else Status.SET
+
+
+def reading_of(
+    owner: str,
+    checkpoint: Checkpoint,
+    *,
+    known_at: int,
+    as_of: int | None = None,
+    from_profile: bool = False,
+    provisional: bool = False,
+) -> Reading:
+    """What every answer of one read has in common."""
+    token = PositionToken(checkpoint.genesis.log_id, owner_digest(owner), checkpoint.last_sequence)
+    return Reading(
+        owner=owner,
+        representation="profile" if from_profile else "history",
+        as_of=as_of,
+        known_at=known_at,
+        provisional=provisional,
+        clock=checkpoint.clock,
+        position_token=str(token),
+    )
+
+
+def _state(entry: Entry, moment: int) -> State:
+    record, status = entry.record, status_of(entry, moment)
+    return State(
+        status=status,
+        value=value_of(record) if status is Status.SET else None,
+        resolution_state="unresolved" if entry.unresolved else "resolved",
+        resolution_reason="equal_version_conflict" if entry.unresolved else None,
+        operation=record.operation,
+        authority=authority_of(record),
+        version_start=sequence_in(entry.start),
+        version_started_at=from_micros(entry.started_at * 1000),
+        mark=Mark(
+            source_sequence=record.source_sequence,
+            authority=AuthorityRank(record.authority).authority,
+            ordinal=record.span[0] if record.span else 0,
+        ),
+        supersedes=[sequence_in(entry.previous)] if entry.previous else [],
+        expires_at=None if record.expires_at is None else from_micros(record.expires_at),
+    )
+
+
+def _source(found: Found, partition: int) -> Source:
+    record = found.entry.record
+    return Source(
+        source_sequence=record.source_sequence,
+        position=position_of(record, partition),
+        event_id=str(uuid.UUID(bytes=record.event_id)),
+        source=words_of(record),
+        actor=actor_of(record),
+        confidence=record.confidence,
+        occurred_at=None if record.occurred_at is None else from_micros(record.occurred_at),
+        updated_at=from_micros(record.source_recorded_at * 1000),
+        projected_at=None if found.projected_at is None else from_micros(found.projected_at * 1000),
+    )
+
+
+def position_of(record: Record, partition: int) -> Position:
+    """Where the record stands."""
+    return Position(partition=partition, offset=offset_of(record.sequence), sequence=record.sequence)
+
+
+def words_of(record: Record) -> Words:
+    """Where it was said."""
+    return Words(
+        event_id=str(uuid.UUID(bytes=record.source_event_id or record.event_id)),
+        thread=record.thread,
+        message=record.message,
+        span=None if record.span is None else list(record.span),
+        quote=record.quote,
+    )
+
+
+def actor_of(record: Record) -> ActorAnswer:
+    """Who published it."""
+    return ActorAnswer(service=record.service, role=Role(record.role))
+
+
+def authority_of(record: Record) -> Authority | None:
+    """Its authority; None of a malformed event."""
+    return AuthorityRank(record.authority).authority if record.authority else None
+
+
+def value_of(record: Record) -> Any:
+    """The value as Python has JSON."""
+    return None if record.value is None else jsontext.parse(record.value)

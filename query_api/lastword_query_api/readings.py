@@ -1,0 +1,291 @@
+"""The reads of the API, over the reader: one moment each, demands honoured, pages that stay valid under writes."""
+
+import asyncio
+import base64
+import binascii
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
+
+from lastword_projector.engine.records import Record
+from lastword_projector.store.plans import EntriesRead, HistoryRead
+from lastword_projector.store.ports import Checkpoint
+from lastword_query_api import answering, versions
+from lastword_query_api.boundary import (
+    Boundary,
+    NotProjected,
+    NotProjectedYet,
+    Resolved,
+    check_demand,
+    resolve,
+)
+from lastword_schemas import jsontext
+from lastword_schemas.answers import HistoryAnswer, InspectionRecord, ProfileAnswer, Reading, Status, ValuesAnswer
+from lastword_schemas.errors import InvalidInput
+from lastword_schemas.partitions import partition_for
+from lastword_schemas.positions import Demand
+
+_LONGEST_PAUSE_S = 0.25
+
+R = TypeVar("R", EntriesRead, HistoryRead)
+
+
+class ReaderPort(Protocol):
+    """What the reads need of a store."""
+
+    async def checkpoint(self, partition: int) -> Checkpoint | None:
+        """How far the partition is projected."""
+        ...
+
+    async def entries(self, partition: int, owner: str, wanted: Sequence[tuple[str, str]] | None = None) -> EntriesRead:
+        """Entries of an owner by scope and key: those wanted that are there, or all."""
+        ...
+
+    async def history(self, partition: int, owner: str) -> HistoryRead:
+        """All of an owner's records up to the checkpoint."""
+        ...
+
+    async def event(self, partition: int, owner: str, event_id: bytes) -> Record | None:
+        """The owner's first event with this id, if it is projected."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What every read has in common."""
+
+    owner: str
+    boundary: Boundary = field(default_factory=Boundary)
+    at_least: Demand | None = None
+    wait_ms: int = 0
+    """How long a demand may be waited for."""
+
+
+class Readings:
+    """Answers reads. Raises NotProjected, NotProjectedYet, WrongLog, InvalidInput, StoreUnavailable."""
+
+    def __init__(
+        self,
+        reader: ReaderPort,
+        *,
+        now_micros: Callable[[], int] = lambda: time.time_ns() // 1000,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._reader, self._now, self._monotonic = reader, now_micros, monotonic
+        self._partitions: int | None = None
+
+    async def partition_of(self, owner: str) -> int:
+        """The owner's partition. Raises NotProjected before the first projection of this log."""
+        if self._partitions is None:
+            checkpoint = await self._reader.checkpoint(0)
+            if checkpoint is None:
+                raise _nothing(0)
+            self._partitions = checkpoint.genesis.partitions
+        return partition_for(owner, self._partitions)
+
+    async def checkpoint_of(self, owner: str) -> Checkpoint:
+        """The checkpoint of the owner's partition: its registry is the one in force. Raises NotProjected."""
+        partition = await self.partition_of(owner)
+        checkpoint = await self._reader.checkpoint(partition)
+        if checkpoint is None:
+            raise _nothing(partition)
+        return checkpoint
+
+    async def values(self, asked: Asked, scopes: Sequence[str], keys: Sequence[str]) -> ValuesAnswer:
+        """What applies for several keys along one scope chain, at one moment."""
+        reading, records = await self._inspect(asked, [(scope, key) for key in keys for scope in scopes], scopes, keys)
+        return ValuesAnswer(**dict(reading), scopes=list(scopes), values=records)
+
+    async def profile(
+        self, asked: Asked, *, scope: str | None, everything: bool, limit: int, page: str | None
+    ) -> ProfileAnswer:
+        """A page of an owner's entries; the ones that apply, or also tombstones and expired ones."""
+        place = _Page.parse(page, ("profile", asked, scope, everything)) if page else None
+        if place is not None:
+            asked = replace(asked, boundary=replace(asked.boundary, known_at=place.known_at))
+        reading, checkpoint, entries, moment = await self._state(asked, None)
+        after = None if place is None else tuple(place.after)
+        wanted = sorted(
+            at
+            for at, found in entries.items()
+            if (scope is None or at[0] == scope)
+            and (everything or answering.status_of(found.entry, moment) is Status.SET)
+            and (after is None or at > after)
+        )
+        shown = [
+            answering.inspection(reading, checkpoint, {at: entries[at]}, [at[0]], at[1], moment)
+            for at in wanted[:limit]
+        ]
+        more = None
+        if len(wanted) > limit:
+            more = _Page(reading.known_at, list(wanted[limit - 1])).text(("profile", asked, scope, everything))
+        return ProfileAnswer(**dict(reading), entries=shown, next_page=more)
+
+    async def versions(self, asked: Asked, scope: str, key: str, *, limit: int, page: str | None) -> HistoryAnswer:
+        """A page of a key's versions, in source order."""
+        place = _Page.parse(page, ("versions", asked, scope, key)) if page else None
+        if place is not None:
+            asked = replace(asked, boundary=replace(asked.boundary, known_at=place.known_at))
+        reading, _, records, resolved = await self._records(asked)
+        counting = [
+            record
+            for record in records
+            if (record.scope, record.key) == (scope, key)
+            and answering.counts_within(record, as_of=resolved.as_of, known_at=resolved.known_at)
+        ]
+        found = versions.versions(counting, resolved.moment)
+        first = 0 if place is None else int(place.after[0])
+        more = None
+        if len(found) > first + limit:
+            more = _Page(reading.known_at, [str(first + limit)]).text(("versions", asked, scope, key))
+        page_of = found[first : first + limit]
+        return HistoryAnswer(**dict(reading), scope=scope, key=key, versions=page_of, next_page=more)
+
+    async def events(
+        self, asked: Asked, scope: str | None, key: str | None, *, limit: int, page: str | None
+    ) -> HistoryAnswer:
+        """A page of an owner's events (of one scope or key), in accepted order, refused ones and duplicates too."""
+        place = _Page.parse(page, ("events", asked, scope, key)) if page else None
+        if place is not None:
+            asked = replace(asked, boundary=replace(asked.boundary, known_at=place.known_at))
+        reading, checkpoint, records, resolved = await self._records(asked)
+        within = [
+            record
+            for record in records
+            if record.sequence <= resolved.known_at
+            and (resolved.as_of is None or record.source_sequence <= resolved.as_of)
+        ]
+        status_of = versions.statuses(within, resolved.moment)
+        after = -1 if place is None else int(place.after[0])
+        wanted = [
+            record
+            for record in within
+            if record.sequence > after
+            and (scope is None or record.scope == scope)
+            and (key is None or record.key == key)
+        ]
+        partition = checkpoint.genesis.partition
+        shown = [versions.event_answer(record, status_of[record.sequence], partition) for record in wanted[:limit]]
+        more = None
+        if len(wanted) > limit:
+            more = _Page(reading.known_at, [str(wanted[limit - 1].sequence)]).text(("events", asked, scope, key))
+        return HistoryAnswer(**dict(reading), scope=scope, key=key, events=shown, next_page=more)
+
+    async def outcome(self, asked: Asked, event_id: str) -> Record | None:
+        """The record of the owner's first event with this id; None if none is projected."""
+        partition = await self.partition_of(asked.owner)
+        if asked.at_least is not None:
+            await self.wait_for(asked)
+        return await self._reader.event(partition, asked.owner, uuid.UUID(event_id).bytes)
+
+    async def wait_for(self, asked: Asked) -> None:
+        """Return once the demand is met. Raises NotProjectedYet after the wait."""
+        partition = await self.partition_of(asked.owner)
+
+        async def look() -> EntriesRead:
+            return EntriesRead(await self._reader.checkpoint(partition), {})
+
+        await self._await_demand(asked, partition, look)
+
+    async def _inspect(
+        self, asked: Asked, wanted: Sequence[tuple[str, str]], scopes: Sequence[str], keys: Sequence[str]
+    ) -> tuple[Reading, list[InspectionRecord]]:
+        reading, checkpoint, entries, moment = await self._state(asked, wanted)
+        return reading, [answering.inspection(reading, checkpoint, entries, scopes, key, moment) for key in keys]
+
+    async def _state(
+        self, asked: Asked, wanted: Sequence[tuple[str, str]] | None
+    ) -> tuple[Reading, Checkpoint, answering.Entries, int]:
+        """Entries within the boundary: from the profile if it is open, else folded from history."""
+        if asked.boundary.is_open:
+            partition = await self.partition_of(asked.owner)
+            found, checkpoint = await self._await_demand(
+                asked, partition, lambda: self._reader.entries(partition, asked.owner, wanted)
+            )
+            reading = answering.reading_of(
+                asked.owner, checkpoint, known_at=checkpoint.last_sequence, from_profile=True
+            )
+            return reading, checkpoint, answering.from_profile(found.entries), self._now()
+        reading, checkpoint, records, resolved = await self._records(asked)
+        if wanted is not None:
+            chosen = frozenset(wanted)
+            records = [record for record in records if (record.scope, record.key) in chosen]
+        entries = answering.from_history(records, as_of=resolved.as_of, known_at=resolved.known_at)
+        return reading, checkpoint, entries, resolved.moment
+
+    async def _records(self, asked: Asked) -> tuple[Reading, Checkpoint, list[Record], Resolved]:
+        partition = await self.partition_of(asked.owner)
+        found, checkpoint = await self._await_demand(
+            asked, partition, lambda: self._reader.history(partition, asked.owner)
+        )
+        resolved = resolve(asked.boundary, found.records, checkpoint, self._now())
+        reading = answering.reading_of(
+            asked.owner,
+            checkpoint,
+            known_at=resolved.known_at,
+            as_of=resolved.as_of,
+            provisional=resolved.provisional,
+        )
+        return reading, checkpoint, found.records, resolved
+
+    async def _await_demand(
+        self, asked: Asked, partition: int, look: Callable[[], Awaitable[R]]
+    ) -> tuple[R, Checkpoint]:
+        """Look until the checkpoint of the same look meets the demand."""
+        deadline = self._monotonic() + asked.wait_ms / 1000
+        pause = 0.002
+        while True:
+            found = await look()
+            checkpoint = found.checkpoint
+            if checkpoint is None:
+                raise _nothing(partition)
+            self._partitions = checkpoint.genesis.partitions
+            if asked.at_least is None:
+                return found, checkpoint
+            demanded = check_demand(asked.at_least, asked.owner, checkpoint)
+            if checkpoint.last_sequence >= demanded:
+                return found, checkpoint
+            left = deadline - self._monotonic()
+            if left <= 0:
+                raise NotProjectedYet(checkpoint.last_sequence, demanded)
+            await asyncio.sleep(min(pause, left))
+            pause = min(pause * 2, _LONGEST_PAUSE_S)
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """Where a page begins, and up to where the log counts for all pages of the reading."""
+
+    known_at: int
+    after: list[str]
+
+    def text(self, question: tuple[Any, ...]) -> str:
+        data = [self.known_at, self.after, _digest(question)]
+        return base64.urlsafe_b64encode(jsontext.dump(data).encode()).decode().rstrip("=")
+
+    @classmethod
+    def parse(cls, text: str, question: tuple[Any, ...]) -> "_Page":
+        try:
+            data = jsontext.parse(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+            known_at, after, digest = data
+            page = cls(int(known_at), [str(part) for part in after])
+        except (binascii.Error, ValueError, TypeError) as error:
+            raise InvalidInput("page is not one that an answer gave as next_page", field="page") from error
+        if digest != _digest(question):
+            raise InvalidInput("page belongs to a question with other parameters", field="page")
+        return page
+
+
+def _digest(question: tuple[Any, ...]) -> str:
+    kind, asked, *rest = question
+    as_of = asked.boundary.as_of
+    return uuid.uuid5(uuid.NAMESPACE_OID, repr((kind, asked.owner, str(as_of), rest))).hex[:16]
+
+
+def _nothing(partition: int) -> NotProjected:
+    return NotProjected(
+        f"partition {partition} has no checkpoint: no projector has begun with it, or the namespace is being rebuilt. "
+        "Is a worker running (`lastword worker`), on the same Redis and LASTWORD_NAMESPACE?"
+    )

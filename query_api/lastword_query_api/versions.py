@@ -1,0 +1,155 @@
+"""The history of a key as versions with intervals, and of an owner as events with statuses. Pure."""
+
+import uuid
+from collections.abc import Sequence
+from itertools import groupby
+
+from lastword_projector.engine.fold import fold
+from lastword_projector.engine.records import Record, same_value
+from lastword_query_api.answering import actor_of, authority_of, position_of, value_of, words_of
+from lastword_schemas.answers import Ended, EventAnswer, EventStatus, Version
+from lastword_schemas.authority import AuthorityRank
+from lastword_schemas.model import from_micros
+from lastword_schemas.verdicts import Outcome
+
+_MAX_EVENT_IDS = 100
+
+
+class _Run:
+    """Events that follow on each other in source order and say the same."""
+
+    def __init__(self, first: Record) -> None:
+        self.events = [first]
+        self.unresolved = False
+
+    @property
+    def first(self) -> Record:
+        return self.events[0]
+
+    @property
+    def latest(self) -> Record:
+        return self.events[-1]
+
+
+def versions(records: Sequence[Record], moment: int) -> list[Version]:
+    """The versions of one key from its counting events. `moment`: microseconds since 1970, for expiry."""
+    runs = _runs(records)
+    return [_version(run, runs[at + 1] if at + 1 < len(runs) else None, moment) for at, run in enumerate(runs)]
+
+
+def statuses(records: Sequence[Record], moment: int) -> dict[int, EventStatus]:
+    """What has become of each event (by sequence), from all of an owner's records within the boundary."""
+    found: dict[int, EventStatus] = {}
+    by_key: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        if record.verdict in ("refused", "duplicate"):
+            found[record.sequence] = EventStatus(record.verdict)
+        elif record.key is None:
+            found[record.sequence] = EventStatus.RECORDED
+        else:
+            by_key.setdefault((record.scope, record.key), []).append(record)
+    for events in by_key.values():
+        entry = fold(events)
+        runs = _runs(events)
+        for at, run in enumerate(runs):
+            following = runs[at + 1] if at + 1 < len(runs) else None
+            status = _run_status(run, following, moment)
+            for event in run.events:
+                found[event.sequence] = EventStatus(status)
+        for event in events:  # those that lost a tie are in no run
+            tied = entry is not None and event.mark == entry.mark
+            found.setdefault(event.sequence, EventStatus.CURRENT if tied else EventStatus.SUPERSEDED)
+    return found
+
+
+def event_answer(record: Record, status: EventStatus, partition: int) -> EventAnswer:
+    """One event of a history."""
+    outcome = {"refused": Outcome.REFUSED, "duplicate": Outcome.DUPLICATE}.get(record.verdict, Outcome.COUNTS)
+    value = {} if record.value is None else {"value": value_of(record)}
+    return EventAnswer.model_validate(
+        {
+            "position": position_of(record, partition),
+            "event_id": str(uuid.UUID(bytes=record.event_id)),
+            "operation": record.operation,
+            "scope": record.scope,
+            "key": record.key,
+            "text": record.text,
+            "authority": authority_of(record),
+            "outcome": outcome,
+            "effect": record.verdict if outcome is Outcome.COUNTS else None,
+            "reason": record.reason,
+            "detail": record.detail,
+            "sequences": list(record.related) if record.related else None,
+            "status": status,
+            "source_sequence": record.source_sequence,
+            "source": words_of(record) if record.is_candidate or record.thread else None,
+            "actor": actor_of(record),
+            "confidence": record.confidence,
+            "recorded_at": from_micros(record.recorded_at * 1000),
+            "occurred_at": None if record.occurred_at is None else from_micros(record.occurred_at),
+            "expires_at": None if record.expires_at is None else from_micros(record.expires_at),
+        }
+        | value
+    )
+
+
+def _runs(records: Sequence[Record]) -> list[_Run]:
+    runs: list[_Run] = []
+    ordered = sorted(records, key=lambda record: (record.mark, record.event_id))
+    for _, group in groupby(ordered, key=lambda record: record.mark):
+        tied = list(group)
+        pointer = tied[0]
+        if runs and not runs[-1].unresolved and same_value(runs[-1].latest, pointer):
+            runs[-1].events.append(pointer)
+        else:
+            runs.append(_Run(pointer))
+        runs[-1].events += [other for other in tied[1:] if same_value(pointer, other)]
+        runs[-1].unresolved = any(not same_value(pointer, other) for other in tied[1:])
+    return runs
+
+
+def _run_status(run: _Run, following: _Run | None, moment: int) -> str:
+    ended = _ended(run, following, moment)
+    if ended is None:
+        return "current"
+    return {"set": "superseded", "delete": "deleted", "expiry": "expired"}[ended.by]
+
+
+def _ended(run: _Run, following: _Run | None, moment: int) -> Ended | None:
+    expires_at = run.latest.expires_at
+    limit = moment if following is None else following.first.source_recorded_at * 1000
+    if expires_at is not None and expires_at <= limit:
+        return Ended(by="expiry", sequence=None, event_id=None, at=from_micros(expires_at))
+    if following is None:
+        return None
+    by = following.first
+    return Ended(
+        by="delete" if by.is_delete else "set",
+        sequence=by.source_sequence,
+        event_id=str(uuid.UUID(bytes=by.event_id)),
+        at=from_micros(by.source_recorded_at * 1000),
+    )
+
+
+def _version(run: _Run, following: _Run | None, moment: int) -> Version:
+    latest = run.latest
+    ids = [str(uuid.UUID(bytes=event.event_id)) for event in run.events]
+    if len(ids) > 2 * _MAX_EVENT_IDS:
+        ids = ids[:_MAX_EVENT_IDS] + ids[-_MAX_EVENT_IDS:]
+    value = {} if latest.is_delete else {"value": value_of(latest)}
+    return Version.model_validate(
+        {
+            "status": _run_status(run, following, moment),
+            "operation": latest.operation,
+            "resolution_state": "unresolved" if run.unresolved else "resolved",
+            "started_at": from_micros(run.first.source_recorded_at * 1000),
+            "start": run.first.source_sequence,
+            "latest": latest.source_sequence,
+            "authority": AuthorityRank(latest.authority).authority,
+            "event_ids": ids,
+            "source": words_of(latest),
+            "actor": actor_of(latest),
+            "ended": _ended(run, following, moment),
+        }
+        | value
+    )

@@ -1,0 +1,287 @@
+"""What readers get: inspection records, profiles, histories. Every answer says where it came from and how far."""
+
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import Field, JsonValue, SerializationInfo, SerializerFunctionWrapHandler, model_serializer
+
+from lastword_schemas.authority import Authority, Role
+from lastword_schemas.model import Instant, Model
+from lastword_schemas.verdicts import Outcome
+
+
+class Status(StrEnum):
+    """What applies: each of these is an answer, none stands for another."""
+
+    SET = "set"
+    DELETED = "deleted"
+    ABSENT = "absent"
+    EXPIRED = "expired"
+
+
+class Rule(StrEnum):
+    """Why this is the answer."""
+
+    EXACT = "exact"
+    """The scope that was asked for has a value."""
+    FALLBACK = "fallback"
+    """It has no entry; a later scope of the chain has a value."""
+    FELL_THROUGH = "fell-through"
+    """It has a tombstone or an expired value, and the key is declared to fall through."""
+    TOMBSTONE = "tombstone"
+    """A tombstone answers; no later scope was asked, or none has an entry."""
+    EXPIRED = "expired"
+    """A value that no longer applies answers likewise."""
+    ABSENT = "absent"
+    """No scope of the chain has an entry."""
+
+
+class Position(Model):
+    """Where an event stands in the log."""
+
+    partition: int
+    offset: int
+    sequence: int
+
+
+class Mark(Model):
+    """What orders the events of a key: compared left to right."""
+
+    source_sequence: int
+    authority: Authority
+    ordinal: int
+    """Start of the span in the source's text, in code points; 0 without one."""
+
+
+class ActorAnswer(Model):
+    """Who published an event, and in what capacity."""
+
+    service: str
+    role: Role
+
+
+class Words(Model):
+    """Where it was said."""
+
+    event_id: str
+    """The turn or statement that was read; a statement's own."""
+    thread: str | None = None
+    message: str | None = None
+    span: list[int] | None = None
+    """[start, end) in Unicode code points of the turn's text."""
+    quote: str | None = None
+
+
+class Identity(Model):
+    """What was asked for."""
+
+    record_id: str | None
+    """The stable name of the entry that answered; None if there is none."""
+    type: Literal["keyed"] = "keyed"
+    owner: str
+    scope: str
+    """The scope asked for: the first of the chain."""
+    answered_scope: str | None
+    """The scope that answered; None if there is none."""
+    key: str
+    declared: bool
+    """Whether the registry in force declares the key."""
+
+
+class State(Model):
+    """What applies."""
+
+    status: Status
+    value: JsonValue = None
+    """There only with status `set`."""
+    resolution_state: Literal["resolved", "unresolved"] = "resolved"
+    resolution_reason: Literal["equal_version_conflict"] | None = None
+    operation: str | None = None
+    """Of the event that the answer stands on."""
+    authority: Authority | None = None
+    version_start: int | None = None
+    """Source sequence that the version began with; restatements go on with it."""
+    version_started_at: Instant | None = None
+    mark: Mark | None = None
+    """The latest mark."""
+    supersedes: list[int] = Field(default_factory=list)
+    """Source sequence of the last event of the version that this one replaced; empty if it replaced none."""
+    expires_at: Instant | None = None
+
+    @model_serializer(mode="wrap")
+    def _value_only_if_set(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        if self.status is not Status.SET:
+            data.pop("value", None)
+        return data
+
+
+class Source(Model):
+    """Where it comes from."""
+
+    source_sequence: int
+    """Of a candidate that of the event it cites."""
+    position: Position
+    """Of the event itself; a candidate's is later than its source's."""
+    event_id: str
+    source: Words
+    actor: ActorAnswer
+    confidence: float | None = None
+    occurred_at: Instant | None = None
+    """By the publisher's clock."""
+    updated_at: Instant
+    """The source event's append time; never a write time."""
+    projected_at: Instant | None = None
+    """When the profile was written; None in an answer from history."""
+
+
+class Selection(Model):
+    """By what boundary and rule it was chosen."""
+
+    representation: Literal["profile", "history"]
+    as_of: int | None = None
+    """The boundary on what had been said, as a sequence; None = everything."""
+    known_at: int
+    """The last sequence that the answer takes into account."""
+    rule: Rule
+    provisional: bool = False
+    """The boundary lies beyond what is projected: the answer may still change."""
+    clock: Literal["broker", "publisher"]
+    """Whose clock `recorded_at` and `updated_at` are."""
+    position_token: str
+    """Demand it with `at_least` to read nothing older."""
+
+
+class InspectionRecord(Model):
+    """The answer to a keyed read."""
+
+    identity: Identity
+    state: State
+    source: Source | None
+    """None if nothing was ever said."""
+    selection: Selection
+
+
+class Reading(Model):
+    """What a read of several things has in common: one moment, one boundary."""
+
+    owner: str
+    representation: Literal["profile", "history"]
+    as_of: int | None = None
+    known_at: int
+    provisional: bool = False
+    clock: Literal["broker", "publisher"]
+    position_token: str
+
+
+class ValuesAnswer(Reading):
+    """The answer to `POST /v1/values/read`: an inspection record for each key, in the order asked."""
+
+    scopes: list[str]
+    values: list[InspectionRecord]
+
+
+class ProfileAnswer(Reading):
+    """A page of an owner's entries, by scope and key."""
+
+    entries: list[InspectionRecord]
+    next_page: str | None = None
+    """Hand it in as `page` to go on; the pages of one reading are of one moment."""
+
+
+class EventStatus(StrEnum):
+    """What has become of an event."""
+
+    CURRENT = "current"
+    SUPERSEDED = "superseded"
+    DELETED = "deleted"
+    EXPIRED = "expired"
+    REFUSED = "refused"
+    DUPLICATE = "duplicate"
+    RECORDED = "recorded"
+    """A turn."""
+
+
+class EventAnswer(Model):
+    """One event of a history."""
+
+    position: Position
+    event_id: str
+    operation: str
+    scope: str
+    key: str | None
+    value: JsonValue = None
+    """There only on a `set` with its body."""
+    text: str | None = None
+    authority: Authority | None
+    outcome: Outcome
+    effect: str | None
+    reason: str | None
+    detail: str | None
+    sequences: list[int] | None
+    status: EventStatus
+    source_sequence: int
+    source: Words | None
+    actor: ActorAnswer
+    confidence: float | None
+    recorded_at: Instant
+    occurred_at: Instant | None
+    expires_at: Instant | None
+
+    @model_serializer(mode="wrap")
+    def _value_only_of_a_set(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        if "value" not in self.model_fields_set:
+            data.pop("value", None)
+        return data
+
+
+class Ended(Model):
+    """What ended a version."""
+
+    by: Literal["set", "delete", "expiry"]
+    sequence: int | None
+    """Source sequence of the ending event; None for an expiry."""
+    event_id: str | None
+    at: Instant
+    """The ending event's source time, or the time of expiry."""
+
+
+class Version(Model):
+    """A value (or a tombstone) and how long it applied, in source order."""
+
+    status: Literal["current", "superseded", "deleted", "expired"]
+    """`deleted`: ended by a tombstone. A tombstone that still stands is `current`."""
+    operation: Literal["set", "delete"]
+    value: JsonValue = None
+    resolution_state: Literal["resolved", "unresolved"]
+    started_at: Instant
+    start: int
+    """Source sequence of its first event."""
+    latest: int
+    """Source sequence of its latest restatement."""
+    authority: Authority
+    """Of the latest event."""
+    event_ids: list[str]
+    """Its events, in source order: at most the first and the last hundred."""
+    source: Words
+    """Of the latest event."""
+    actor: ActorAnswer
+    ended: Ended | None
+
+    @model_serializer(mode="wrap")
+    def _value_only_of_a_set(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        if self.operation != "set":
+            data.pop("value", None)
+        return data
+
+
+class HistoryAnswer(Reading):
+    """A page of a key's versions (source order), or of an owner's events (accepted order)."""
+
+    scope: str | None = None
+    key: str | None = None
+    versions: list[Version] | None = None
+    events: list[EventAnswer] | None = None
+    next_page: str | None = None
