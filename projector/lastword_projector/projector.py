@@ -129,6 +129,7 @@ class PartitionProjector:
         sequence = sequence_of(genesis.generation, changes.next_offset)
         if self._checkpoint is not None and self._checkpoint.next_sequence == sequence:
             return
+        self._check_still_mine()
         if changes.dead:
             self._dead_letters.send(genesis, changes.dead)
         self._history.append(genesis.partition, changes.records, changes.dead)
@@ -143,6 +144,17 @@ class PartitionProjector:
         self._projection.committed()
         if self._projection.cached_entries > MAX_CACHED_ENTRIES:
             self._projection.forget_entries()
+
+    def _check_still_mine(self) -> None:
+        """Before the history is written, which nothing takes back: was all of this folded from the stored state?
+
+        If the checkpoint is still the one we began with, everything loaded since is of that state. If not, another
+        worker was here, or Redis was set back: what we have in memory is stale, or would leave a gap in the history.
+        """
+        stored = self._profile.checkpoint(self.genesis.partition)
+        if (stored and stored.next_sequence) != (self._checkpoint and self._checkpoint.next_sequence):
+            self.reopen()
+            raise CommitRefused(self.genesis.partition, "the stored checkpoint is not the one folded from")
 
 
 def check_projection(genesis: Genesis, checkpoint: Checkpoint | None) -> None:

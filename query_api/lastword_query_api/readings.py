@@ -1,6 +1,5 @@
 """The reads of the API, over the reader: one moment each, demands honoured, pages that stay valid under writes."""
 
-import asyncio
 import base64
 import binascii
 import time
@@ -9,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
+from lastword_projector.engine.outcome import verdict_of
 from lastword_projector.engine.records import Record
 from lastword_projector.store.plans import EntriesRead, HistoryRead
 from lastword_projector.store.ports import Checkpoint
@@ -23,13 +23,19 @@ from lastword_query_api.boundary import (
 )
 from lastword_schemas import jsontext
 from lastword_schemas.answers import HistoryAnswer, InspectionRecord, ProfileAnswer, Reading, Status, ValuesAnswer
-from lastword_schemas.errors import InvalidInput
+from lastword_schemas.errors import InvalidInput, LastwordError
 from lastword_schemas.partitions import partition_for
 from lastword_schemas.positions import Demand
-
-_LONGEST_PAUSE_S = 0.25
+from lastword_schemas.verdicts import Verdict
 
 R = TypeVar("R", EntriesRead, HistoryRead)
+
+
+class UnknownEvent(LastwordError):
+    """The owner has no such event, as far as the log is projected."""
+
+    code = "unknown-event"
+    retryable = True
 
 
 class ReaderPort(Protocol):
@@ -49,6 +55,10 @@ class ReaderPort(Protocol):
 
     async def event(self, partition: int, owner: str, event_id: bytes) -> Record | None:
         """The owner's first event with this id, if it is projected."""
+        ...
+
+    async def wait_past(self, partition: int, sequence: int, wait_s: float) -> bool:
+        """Whether the checkpoint takes `sequence` into account, within `wait_s` seconds."""
         ...
 
 
@@ -71,9 +81,8 @@ class Readings:
         reader: ReaderPort,
         *,
         now_micros: Callable[[], int] = lambda: time.time_ns() // 1000,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._reader, self._now, self._monotonic = reader, now_micros, monotonic
+        self._reader, self._now = reader, now_micros
         self._partitions: int | None = None
 
     async def partition_of(self, owner: str) -> int:
@@ -173,21 +182,21 @@ class Readings:
             more = _Page(reading.known_at, [str(wanted[limit - 1].sequence)]).text(("events", asked, scope, key))
         return HistoryAnswer(**dict(reading), scope=scope, key=key, events=shown, next_page=more)
 
-    async def outcome(self, asked: Asked, event_id: str) -> Record | None:
-        """The record of the owner's first event with this id; None if none is projected."""
-        partition = await self.partition_of(asked.owner)
-        if asked.at_least is not None:
-            await self.wait_for(asked)
-        return await self._reader.event(partition, asked.owner, uuid.UUID(event_id).bytes)
-
-    async def wait_for(self, asked: Asked) -> None:
-        """Return once the demand is met. Raises NotProjectedYet after the wait."""
+    async def outcome(self, asked: Asked, event_id: str) -> Verdict:
+        """The verdict on the owner's first event with this id. Raises UnknownEvent if none is projected."""
         partition = await self.partition_of(asked.owner)
 
         async def look() -> EntriesRead:
             return EntriesRead(await self._reader.checkpoint(partition), {})
 
-        await self._await_demand(asked, partition, look)
+        _, checkpoint = await self._await_demand(asked, partition, look)
+        record = await self._reader.event(partition, asked.owner, uuid.UUID(event_id).bytes)
+        if record is None:
+            raise UnknownEvent(
+                f"no event with this id is projected for this owner (the projection is at sequence "
+                f"{checkpoint.last_sequence}); if it was just published, ask with at_least=<receipt>"
+            )
+        return verdict_of(record, partition)
 
     async def _inspect(
         self, asked: Asked, wanted: Sequence[tuple[str, str]], scopes: Sequence[str], keys: Sequence[str]
@@ -234,8 +243,7 @@ class Readings:
         self, asked: Asked, partition: int, look: Callable[[], Awaitable[R]]
     ) -> tuple[R, Checkpoint]:
         """Look until the checkpoint of the same look meets the demand."""
-        deadline = self._monotonic() + asked.wait_ms / 1000
-        pause = 0.002
+        waited = False
         while True:
             found = await look()
             checkpoint = found.checkpoint
@@ -247,11 +255,9 @@ class Readings:
             demanded = check_demand(asked.at_least, asked.owner, checkpoint)
             if checkpoint.last_sequence >= demanded:
                 return found, checkpoint
-            left = deadline - self._monotonic()
-            if left <= 0:
+            if waited or not await self._reader.wait_past(partition, demanded, asked.wait_ms / 1000):
                 raise NotProjectedYet(checkpoint.last_sequence, demanded)
-            await asyncio.sleep(min(pause, left))
-            pause = min(pause * 2, _LONGEST_PAUSE_S)
+            waited = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,10 @@ _ADAPTER: TypeAdapter[Genesis | RegistryRecord] = TypeAdapter(Control)
 
 def control_bytes(record: Genesis | RegistryRecord) -> bytes:
     """The record's value: canonical JSON in UTF-8, so that equal records have equal bytes."""
-    return jsontext.canonical(record.model_dump(mode="json")).encode("utf-8")
+    data = record.model_dump(mode="json")
+    if isinstance(record, RegistryRecord):  # without defaults: the limit on a registry's size is on that form
+        data["registry"] = jsontext.parse(record.registry.to_canonical())
+    return jsontext.canonical(data).encode("utf-8")
 
 
 def parse_control(data: bytes) -> Genesis | RegistryRecord:

@@ -1,7 +1,8 @@
 """The base of every pydantic model here: frozen, strict, no unknown fields; pydantic's errors become ours."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, NoReturn, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, ValidationError, WithJsonSchema
 
@@ -21,21 +22,20 @@ class Model(BaseModel):
         try:
             return cls.model_validate(data)
         except ValidationError as error:
-            raise_invalid(error, at)
+            raise invalid_input(error.errors(include_url=False, include_input=False)[0], at) from error
 
 
-def raise_invalid(error: ValidationError, at: str = "") -> NoReturn:
-    """Raise the first of pydantic's complaints as InvalidInput (or as the lastword error that caused it)."""
-    first = error.errors(include_url=False, include_input=False)[0]
+def invalid_input(first: Mapping[str, Any], at: str = "") -> LastwordError:
+    """One of pydantic's complaints as InvalidInput, or the lastword error that caused it; the field is below `at`."""
     cause = first.get("ctx", {}).get("error")
     names = [str(part) for part in first["loc"] if not str(part).startswith(("function-", "lax-or-strict"))]
     field = ".".join(([at] if at else []) + names)
     if isinstance(cause, LastwordError):
         inner = cause.field or field
-        cause.field = ".".join(([at] if at else []) + [inner]) if at and not inner.startswith(at) else inner
-        raise cause from error
+        cause.field = f"{at}.{inner}" if at and not inner.startswith(at) else inner
+        return cause
     text = {"missing": "is missing", "extra_forbidden": "is not a known field"}.get(first["type"], first["msg"])
-    raise InvalidInput(f"{field or 'the document'}: {text}", field=field or None) from error
+    return InvalidInput(f"{field or 'the document'}: {text}", field=field or None)
 
 
 def parse_instant(text: str, *, field: str = "instant") -> datetime:

@@ -1,6 +1,7 @@
 """The verdict on an event: counts, refused with a reason, or a copy. The order of the checks is fixed; the first that
 fails wins."""
 
+import uuid
 from typing import NamedTuple
 
 from lastword_projector.engine.decode import Event, actor_problem
@@ -55,7 +56,9 @@ def judge_citation(event: Event, source: Record | None, *, log_id: str, partitio
     """Checks of what a candidate cites. `source` is the owner's event with the cited id before this one."""
     if event.source_event_id == event.event_id:
         return Refusal(Reason.SOURCE_LATER, "a candidate cannot cite itself")
-    if (receipt := event.source_receipt) is not None:
+    if (receipt := event.source_receipt) is not None and event.source_event_id is not None:
+        if receipt.event_id != str(uuid.UUID(bytes=event.source_event_id)):
+            return Refusal(Reason.SOURCE_MISSING, "the cited receipt is of another event than source_event_id")
         if receipt.log_id != log_id:
             return Refusal(Reason.SOURCE_MISSING, "the cited receipt is of another log")
         if receipt.partition != partition:
@@ -64,8 +67,8 @@ def judge_citation(event: Event, source: Record | None, *, log_id: str, partitio
             return Refusal(Reason.SOURCE_LATER, "the cited event does not precede the candidate")
         if source is None:
             return Refusal(Reason.SOURCE_OF_OTHER_OWNER, "the owner has no event at the cited position")
-        if source.sequence != receipt.sequence:
-            return Refusal(Reason.SOURCE_MISSING, "the cited event stands at another position than the receipt says")
+        if source.sequence > receipt.sequence:  # a receipt of a later copy is of the same event
+            return Refusal(Reason.SOURCE_MISSING, "the cited event does not stand where the receipt says")
     if source is None:
         return Refusal(Reason.SOURCE_MISSING, "the owner has no event with the cited id before the candidate")
     if source.is_candidate:
@@ -92,7 +95,7 @@ def _judge_reading(event: Event, source: Record) -> Refusal | None:
     is_turn = source.operation == Operation.SAY
     if quoted:
         start, end = event.span or (0, 0)
-        if source.text is None or source.text[start:end] != event.quote:
+        if source.text is None or end > len(source.text) or source.text[start:end] != event.quote:
             return Refusal(Reason.QUOTE_NOT_AT_SPAN, f"the source's text does not have the quote at [{start}, {end})")
     if is_turn and not quoted and event.authority.rank >= AuthorityRank.STATED:
         return Refusal(Reason.QUOTE_MISSING, f"authority '{event.authority}' needs a quote of the turn at its span")

@@ -47,6 +47,8 @@ class MemoryProfileStore:
         target = sequence_of(genesis.generation, changes.next_offset)
         if stored is not None and stored.genesis.log_id != genesis.log_id:
             raise OtherProjection(f"partition {partition}: this is the projection of log {stored.genesis.log_id}")
+        if stored is not None and stored.fold_version != FOLD_VERSION:
+            raise OtherProjection(f"partition {partition}: folded under version {stored.fold_version}")
         if stored is not None and stored.next_sequence == target:
             return
         if (stored.next_sequence if stored else None) != (before.next_sequence if before else None):

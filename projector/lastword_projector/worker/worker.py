@@ -258,7 +258,7 @@ def consumer_config(
     return chosen
 
 
-def log_record(message: Message[bytes, bytes]) -> LogRecord:
+def log_record(message: "Message[bytes, bytes]") -> LogRecord:
     """The record of a consumed message."""
     offset = message.offset()
     kind, recorded_at = message.timestamp()

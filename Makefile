@@ -1,0 +1,72 @@
+# Everything a person or a machine does with this repository. `make` alone lists the targets.
+# ARGS goes to the program that a target runs: make test ARGS="tests/unit -x"
+
+PYTHON ?= python3
+ARGS :=
+NAME :=
+DATA :=
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench coverage lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+
+demo: $(VENV)/run.stamp ## start lastword on this machine and show what it does
+	@$(BIN)/lastword demo $(ARGS)
+
+test: $(VENV)/dev.stamp ## run the tests; some of them start a real Apache Kafka (Java 17, Maven)
+	@$(BIN)/pytest $(ARGS) || { $(call advise,a test failed. One test again: make test ARGS='-x -k part_of_its_name'); }
+
+check: $(VENV)/dev.stamp ## check style, types and the direction of the imports
+	@echo "check: style"
+	@$(BIN)/ruff check . || { $(call advise,some of it mends itself: $(BIN)/ruff check --fix .); }
+	@$(BIN)/ruff format --check . || { $(call advise,format it: $(BIN)/ruff format .); }
+	@echo "check: types"
+	@$(BIN)/mypy || { $(call advise,mend the types named above); }
+	@echo "check: imports"
+	@$(BIN)/lint-imports || { $(call advise,see above; the layers and their rules are in pyproject.toml); }
+
+bench: $(VENV)/dev.stamp ## measure: make bench NAME=... [DATA=file]; without NAME it lists what there is
+	@$(BIN)/python -m tests.bench $(NAME) $(if $(DATA),--data "$(DATA)") $(ARGS)
+
+coverage: $(VENV)/dev.stamp ## run the tests and show the lines that none of them reached
+	@$(BIN)/coverage run -m pytest $(ARGS) || { $(call advise,coverage counts when the tests pass: make test); }
+	@$(BIN)/coverage report
+
+lock: $(BIN)/pip ## resolve requirements/*.txt anew; newest versions with ARGS=--upgrade
+	@echo "lock: resolving requirements/dev.txt and requirements/run.txt"
+	@$(PIP) install uv || { $(call advise,uv could not be installed; is the package index reachable?); }
+	@$(COMPILE) --extra dev pyproject.toml -o requirements/dev.txt $(ARGS) \
+	  || { $(call advise,no set of versions fits; see the conflict above and pyproject.toml); }
+	@$(COMPILE) --extra server --extra embedded --extra build -c requirements/dev.txt pyproject.toml \
+	  -o requirements/run.txt $(ARGS) || { $(call advise,no set of versions fits; see the conflict above); }
+	@echo "lock: done. Look at the difference, then: make check test"
+
+clean: ## remove the virtual environment, Kafka's jars and all caches
+	@rm -rf $(VENV) .cache/kafka-* .coverage .coverage.* htmlcov build dist
+	@rm -rf .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	@echo "clean: done"
+
+# $(call advise,text): say what to do after a failure, and fail.
+advise = echo "make: $(1)" >&2; exit 1
+
+$(BIN)/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { $(call advise,"$(PYTHON)" is no Python 3.11 or newer. Install one and name it: make demo PYTHON=python3.12); }
+	@echo "make: creating $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV) \
+	  || { rm -rf $(VENV); $(call advise,no virtual environment. On Debian and Ubuntu: apt install python3-venv); }
+
+$(VENV)/run.stamp $(VENV)/dev.stamp: $(VENV)/%.stamp: requirements/%.txt pyproject.toml | $(BIN)/pip
+	@echo "make: installing requirements/$*.txt into $(VENV); a minute or so, once"
+	@$(PIP) install --require-hashes -r requirements/$*.txt \
+	  || { $(call advise,not installed. Is the package index reachable? Then again; after odd errors first: make clean); }
+	@$(PIP) install --no-deps --no-build-isolation -e . \
+	  || { $(call advise,lastword itself could not be installed; see above. After odd errors: make clean); }
+	@touch $@

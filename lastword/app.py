@@ -1,0 +1,194 @@
+"""The one HTTP application: write routes of the producers, read routes of the query API, health, problem documents."""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi_offline import FastAPIOffline
+from starlette.exceptions import HTTPException
+
+from lastword.settings import ApiSettings
+from lastword_producers.desk import Desk
+from lastword_producers.errors import LogNotReady
+from lastword_producers.kafka_log import LogIdentity, wait_for_log
+from lastword_producers.log_writer import LogWriter
+from lastword_producers.routes import write_router
+from lastword_projector.store.names import Names
+from lastword_projector.store.reader import Reader
+from lastword_projector.store.runners import AwaitingRunner
+from lastword_query_api.readings import Readings
+from lastword_query_api.routes import read_router
+from lastword_schemas import jsontext
+from lastword_schemas.errors import LastwordError
+from lastword_schemas.model import invalid_input
+from lastword_schemas.problems import MEDIA_TYPE, Problem, problem_of
+
+_log = logging.getLogger(__name__)
+
+
+class NotFound(LastwordError):
+    """There is no such route."""
+
+    code = "not-found"
+
+
+class MethodNotAllowed(LastwordError):
+    """The route does not take this method."""
+
+    code = "method-not-allowed"
+
+
+class _Parts:
+    """What the routes of one application share."""
+
+    def __init__(self, settings: ApiSettings) -> None:
+        self.settings = settings
+        self.runner = AwaitingRunner(settings.redis.get_secret_value())
+        self.reader = Reader(self.runner, Names(settings.namespace))
+        self.readings = Readings(self.reader)
+        self.desk: Desk | None = None
+        self.waiting_for = "Kafka has not been asked yet"
+        self.refusal: LastwordError | None = None
+        self._writer: LogWriter | None = None
+        self._stop = threading.Event()
+
+    async def open_log(self) -> None:
+        """Wait for the log, then open the door."""
+        try:
+            log = await asyncio.to_thread(wait_for_log, self.settings.kafka_settings, self._note, self._stop)
+        except LastwordError as refusal:
+            self.refusal = refusal
+            _log.error("writes are refused: %s", refusal)
+            return
+        if log is None:
+            return
+        self._writer = LogWriter(
+            self.settings.kafka_settings,
+            log,
+            max_in_flight=self.settings.max_in_flight,
+            block_s=0,
+            delivery_timeout_s=10,
+        )
+        self.desk = Desk(self._writer, self.reader)
+        _log.info("the door is open: log %s, %d partitions", log.log_id, log.partitions)
+
+    def get_desk(self) -> Desk:
+        """The door. Raises LogNotReady while it is closed, or why it stays so."""
+        if self.refusal is not None:
+            raise self.refusal
+        if self.desk is None:
+            raise LogNotReady(f"writes wait for the log: {self.waiting_for}")
+        return self.desk
+
+    async def close(self) -> None:
+        """Flush what is in flight and close the connections."""
+        self._stop.set()
+        if self._writer is not None:
+            await asyncio.to_thread(self._writer.close)
+        await self.runner.close()
+
+    def _note(self, message: str) -> None:
+        self.waiting_for = message
+        _log.warning("waiting: %s", message)
+
+
+def create_app(settings: ApiSettings) -> FastAPI:
+    """The application. It starts without Kafka and Redis and says what it waits for."""
+    parts = _Parts(settings)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        opening = asyncio.create_task(parts.open_log())
+        try:
+            yield
+        finally:
+            await parts.close()
+            await opening
+
+    app = FastAPIOffline(
+        title="lastword",
+        version=version("lastword"),
+        summary="The memory service for assistants that must not bring back an old preference.",
+        lifespan=lifespan,
+    )
+    app.include_router(write_router(lambda _: parts.get_desk()))
+    app.include_router(read_router(lambda _: parts.readings))
+    _add_health(app, parts)
+    _add_problems(app)
+    app.middleware("http")(_log_request)
+    return app
+
+
+def _add_health(app: FastAPI, parts: _Parts) -> None:
+    @app.get("/healthz", tags=["health"], summary="Whether this process is alive")
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok", "version": app.version}
+
+    @app.get("/readyz", tags=["health"], summary="Whether reads and writes can be answered; if not, why")
+    async def readyz() -> Response:
+        problems: dict[str, str] = {}
+        log: LogIdentity | None = None
+        try:
+            log = parts.get_desk().log
+        except LastwordError as error:
+            problems["writes"] = error.message
+        try:
+            first = await parts.reader.checkpoint(0)
+            partitions = log.partitions if log else first.genesis.partitions if first else 1
+            checkpoints = await parts.reader.checkpoints(partitions)
+            if missing := [number for number, checkpoint in enumerate(checkpoints) if checkpoint is None]:
+                problems["reads"] = f"no checkpoint in partitions {missing}: is a worker running?"
+            elif log is not None and first is not None and first.genesis.log_id != log.log_id:
+                problems["reads"] = f"the projection is of log {first.genesis.log_id}, the live log is {log.log_id}"
+        except LastwordError as error:
+            problems["reads"] = error.message
+        body = {"status": "failing" if problems else "ok", "problems": problems}
+        return Response(jsontext.dump(body), 503 if problems else 200, media_type="application/json")
+
+
+def _add_problems(app: FastAPI) -> None:
+    @app.exception_handler(LastwordError)
+    async def lastword_error(_: Request, error: LastwordError) -> Response:
+        return _problem(problem_of(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid_parameters(_: Request, error: RequestValidationError) -> Response:
+        return _problem(problem_of(_invalid_parameter(error)))
+
+    @app.exception_handler(HTTPException)
+    async def http_error(request: Request, error: HTTPException) -> Response:
+        if error.status_code == 405:
+            return _problem(problem_of(MethodNotAllowed(f"{request.method} is not a method of this route")))
+        return _problem(problem_of(NotFound("there is no such route; the page of the API is /docs")))
+
+    @app.exception_handler(Exception)
+    async def unexpected(_: Request, error: Exception) -> Response:
+        _log.error("unexpected %s", type(error).__name__, exc_info=error)
+        return _problem(problem_of(LastwordError("something went wrong here; the log of the API says more")))
+
+
+def _invalid_parameter(error: RequestValidationError) -> LastwordError:
+    first = dict(error.errors()[0])
+    first["loc"] = tuple(part for part in first["loc"] if part not in ("query", "body", "header"))
+    return invalid_input(first)
+
+
+def _problem(problem: Problem) -> Response:
+    headers = {"Retry-After": "1"} if problem.status == 503 else None
+    return Response(problem.model_dump_json(exclude_none=True), problem.status, headers, MEDIA_TYPE)
+
+
+async def _log_request(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+    """One line a request: method, route template, status, milliseconds. Never the query: it names people."""
+    began = time.perf_counter()
+    response = await call_next(request)
+    route = request.scope.get("route")
+    template = getattr(route, "path", "-")
+    _log.info("%s %s %d %.1f ms", request.method, template, response.status_code, (time.perf_counter() - began) * 1000)
+    return response

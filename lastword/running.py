@@ -1,0 +1,101 @@
+"""Run one part of lastword until it is told to stop: the worker, the API."""
+
+import contextlib
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+import uvicorn
+
+from lastword.app import create_app
+from lastword.settings import ApiSettings, ConnectionSettings, WorkerSettings
+from lastword_producers.kafka_log import LogIdentity, wait_for_log
+from lastword_projector.projector import DeadLetters
+from lastword_projector.rebuild import rebuild
+from lastword_projector.store.names import Names
+from lastword_projector.store.redis import RedisHistoryStore, RedisProfileStore
+from lastword_projector.store.runners import BlockingRunner
+from lastword_projector.worker.dead_letters import KafkaDeadLetters
+from lastword_projector.worker.group_protocol import probe
+from lastword_projector.worker.health import HealthServer
+from lastword_projector.worker.worker import Worker
+
+_log = logging.getLogger(__name__)
+
+
+def set_up_logging(level: str) -> None:
+    """Log to standard error, one line an event. Lines hold positions and route templates, never values."""
+    logging.basicConfig(
+        level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s", force=True
+    )
+
+
+def run_api(settings: ApiSettings) -> None:
+    """Serve the API until SIGTERM or Ctrl-C."""
+    uvicorn.run(
+        create_app(settings),
+        host=settings.host,
+        port=settings.port,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=5,
+    )
+
+
+def run_worker(settings: WorkerSettings) -> None:
+    """Project until SIGTERM or Ctrl-C. Raises LastwordError where log and checkpoint disagree."""
+    with _stopped_by_signals() as stop:
+        log = wait_for_log(settings.kafka_settings, lambda message: _log.warning("%s", message), stop)
+        if log is None:
+            return
+        worker = make_worker(settings, log)
+        with HealthServer(worker.status, settings.worker_host, settings.worker_port) as health:
+            _log.info("worker of log %s; /healthz on port %d", log.log_id, health.port)
+            worker.run(stop)
+        _log.info("stopped")
+
+
+def make_worker(settings: WorkerSettings, log: LogIdentity, *, dead_letters: DeadLetters | None = None) -> Worker:
+    """A worker with its stores."""
+    config = settings.kafka_settings.client_config()
+    protocol = probe(settings.kafka) if settings.group_protocol == "auto" else settings.group_protocol
+    profile, history = stores(settings, log)
+    return Worker(
+        config,
+        settings.topic,
+        settings.group,
+        log.genesis,
+        profile,
+        history,
+        dead_letters or KafkaDeadLetters(config, settings.dead_letter_topic),
+        protocol=protocol,
+    )
+
+
+def run_rebuild(settings: ConnectionSettings, log: LogIdentity, on_progress: Callable[[int, int], None]) -> int:
+    """Empty the namespace and project the whole log again; how many records were folded."""
+    profile, history = stores(settings, log)
+    return rebuild(
+        settings.kafka_settings.client_config(), settings.topic, log.genesis, profile, history, on_progress=on_progress
+    )
+
+
+def stores(settings: ConnectionSettings, log: LogIdentity) -> tuple[RedisProfileStore, RedisHistoryStore]:
+    """The projector's stores on Redis."""
+    runner = BlockingRunner(settings.redis.get_secret_value())
+    names = Names(settings.namespace)
+    return RedisProfileStore(runner, names), RedisHistoryStore(runner, names, log.generation)
+
+
+@contextlib.contextmanager
+def _stopped_by_signals() -> Iterator[threading.Event]:
+    """An event that SIGTERM and SIGINT set."""
+    stop = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,79 @@
+"""Settings: one frozen class a deployable, read from environment variables with the prefix LASTWORD_."""
+
+from typing import Literal
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from lastword_producers.broker import KafkaSettings
+
+DEFAULT_API_PORT = 7411
+DEFAULT_KAFKA_PORT = 7412
+DEFAULT_REDIS_PORT = 7413
+DEFAULT_WORKER_PORT = 7414
+"""Where the local launcher puts its parts, and where the settings look by default."""
+
+_CONFIG = SettingsConfigDict(env_prefix="LASTWORD_", frozen=True, extra="ignore", use_attribute_docstrings=True)
+
+
+class ConnectionSettings(BaseSettings):
+    """How to reach Kafka and Redis."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="LASTWORD_", frozen=True, extra="ignore", use_attribute_docstrings=True
+    )
+
+    kafka: str = f"127.0.0.1:{DEFAULT_KAFKA_PORT}"
+    """Bootstrap servers of Kafka: `host:port`, several separated by commas."""
+    topic: str = "lastword.events"
+    """The history topic."""
+    dead_letter_topic: str = "lastword.dead-letters"
+    """Where records go that cannot be given to an owner."""
+    kafka_extra: dict[str, str] = Field(default_factory=dict, repr=False)
+    """More librdkafka settings as a JSON object, such as `{"security.protocol": "SASL_SSL", ...}`. Never shown."""
+    redis: SecretStr = SecretStr(f"redis://127.0.0.1:{DEFAULT_REDIS_PORT}/0")
+    """URL of Redis or Valkey. Never shown: it may hold a password."""
+    namespace: str = "main"
+    """Which projection of the log in Redis: lower-case letters, digits, `-` and `_`."""
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    """How much is logged."""
+
+    @property
+    def kafka_settings(self) -> KafkaSettings:
+        """The same, as the producers take it."""
+        return KafkaSettings(self.kafka, self.topic, self.dead_letter_topic, self.kafka_extra)
+
+
+class WorkerSettings(ConnectionSettings):
+    """A projector worker."""
+
+    group: str = "lastword-projector"
+    """The consumer group; workers of one group share the partitions."""
+    group_protocol: Literal["auto", "consumer", "classic"] = "auto"
+    """`auto` asks the broker, in plaintext; behind TLS or SASL say which."""
+    worker_host: str = "127.0.0.1"
+    """Where `/healthz` of the worker listens."""
+    worker_port: int = Field(default=DEFAULT_WORKER_PORT, ge=0, le=65_535)
+    """The port of it; 0 = any free one, which is logged."""
+
+
+class ApiSettings(ConnectionSettings):
+    """The HTTP API."""
+
+    host: str = "127.0.0.1"
+    """Where the API listens; loopback unless told otherwise: it asks nobody who they are yet."""
+    port: int = Field(default=DEFAULT_API_PORT, ge=0, le=65_535)
+    """The port of the API."""
+    max_in_flight: int = Field(default=10_000, ge=1)
+    """Events that may wait for Kafka's acknowledgement at once; more are refused with 503."""
+
+
+class ClientSettings(BaseSettings):
+    """The command line's reads and writes."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="LASTWORD_", frozen=True, extra="ignore", use_attribute_docstrings=True
+    )
+
+    url: str = f"http://127.0.0.1:{DEFAULT_API_PORT}"
+    """Where the API is."""

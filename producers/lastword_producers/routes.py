@@ -1,0 +1,213 @@
+"""The write routes. Each item of a request is settled by itself; a mix of outcomes is a 207."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import ConfigDict, Field
+
+from lastword_producers.desk import Desk, DraftKind, Settled
+from lastword_schemas import limits
+from lastword_schemas.authority import Authority, Role
+from lastword_schemas.bodies import body_docs, read_json
+from lastword_schemas.drafts import CandidateDraft, EventDraft
+from lastword_schemas.envelope import EventId, KeyText, OwnerText, ScopeText, ServiceName
+from lastword_schemas.errors import InvalidInput, LastwordError, TooLarge
+from lastword_schemas.model import Model
+from lastword_schemas.positions import Receipt
+from lastword_schemas.problems import MEDIA_TYPE, Problem, problem_of
+from lastword_schemas.verdicts import Outcome, Verdict
+
+_ACCEPTED, _APPLIED, _MIXED = 202, 200, 207
+
+
+class Refused(LastwordError):
+    """The event is in the log and does not count."""
+
+    code = "refused"
+
+
+class ReceiptAnswer(Model):
+    """Where the log has the event. Demand `receipt` of a read to see the event's effect."""
+
+    receipt: str
+    """The receipt's text, for `at_least` and for citing."""
+    event_id: str
+    log_id: str
+    generation: int
+    partition: int
+    offset: int
+    sequence: int
+
+
+class ItemAnswer(Model):
+    """What became of one event."""
+
+    outcome: Literal["accepted", "applied", "refused", "failed", "unknown"]
+    """`accepted`: in the log. `applied`: its verdict is that it counts. `refused`: not in the log (see `problem`), or
+    in it without counting (see `verdict`). `failed`: not in the log, by no fault of the event. `unknown`: perhaps."""
+    receipt: ReceiptAnswer | None = None
+    verdict: Verdict | None = None
+    problem: Problem | None = None
+
+
+class BatchAnswer(Model):
+    """What became of each event, in the order of the request."""
+
+    results: list[ItemAnswer]
+
+
+class EventBatch(Model):
+    """Several statements and turns."""
+
+    events: list[EventDraft] = Field(min_length=1, max_length=limits.MAX_EVENTS_PER_CALL)
+
+
+class CandidateBatch(Model):
+    """Several candidates."""
+
+    candidates: list[CandidateDraft] = Field(min_length=1, max_length=limits.MAX_EVENTS_PER_CALL)
+
+
+class WriteQuery(Model):
+    """Parameters of a write."""
+
+    model_config = ConfigDict(strict=False)
+
+    wait: Literal["applied"] | None = Field(default=None, description="`applied`: answer with the verdict")
+    wait_ms: int = Field(
+        default=5_000, ge=0, le=limits.MAX_WAIT_MS, description="how long to wait for it, in milliseconds"
+    )
+
+    @property
+    def wait_applied_s(self) -> float | None:
+        """Seconds to wait for the verdict; None for not at all."""
+        return None if self.wait is None else self.wait_ms / 1000
+
+
+class DeleteQuery(WriteQuery):
+    """Parameters of `DELETE /v1/value`."""
+
+    owner: OwnerText
+    scope: ScopeText
+    key: KeyText
+    service: ServiceName
+    role: Role = Role.SERVICE
+    authority: Authority = Authority.STATED
+    event_id: EventId | None = None
+
+
+def write_router(desk: Callable[[Request], Desk]) -> APIRouter:
+    """The routes; `desk` finds the door of the application that a request is for."""
+    router = APIRouter(tags=["write"])
+
+    @router.post(
+        "/v1/events",
+        response_model=ItemAnswer | BatchAnswer,
+        status_code=_ACCEPTED,
+        summary="Publish one statement or turn, or many as {events: [...]}",
+        openapi_extra=body_docs(EventDraft, EventBatch),
+    )
+    async def events(request: Request, query: Annotated[WriteQuery, Query()]) -> Response:
+        return await _write(desk(request), await read_json(request.stream()), EventDraft, "events", query)
+
+    @router.post(
+        "/v1/candidates",
+        response_model=ItemAnswer | BatchAnswer,
+        status_code=_ACCEPTED,
+        summary="Publish one candidate, or many as {candidates: [...]}",
+        openapi_extra=body_docs(CandidateDraft, CandidateBatch),
+    )
+    async def candidates(request: Request, query: Annotated[WriteQuery, Query()]) -> Response:
+        return await _write(desk(request), await read_json(request.stream()), CandidateDraft, "candidates", query)
+
+    @router.delete(
+        "/v1/value", response_model=ItemAnswer, status_code=_ACCEPTED, summary="Publish a tombstone for one key"
+    )
+    async def delete(request: Request, query: Annotated[DeleteQuery, Query()]) -> Response:
+        draft = {
+            "operation": "delete",
+            "owner": query.owner,
+            "scope": query.scope,
+            "key": query.key,
+            "actor": {"service": query.service, "role": query.role.value},
+            "authority": query.authority.value,
+        }
+        if query.event_id is not None:
+            draft["event_id"] = query.event_id
+        return await _write(desk(request), draft, EventDraft, "events", query)
+
+    return router
+
+
+async def _write(desk: Desk, body: Any, kind: DraftKind, many: str, query: WriteQuery) -> Response:
+    if isinstance(body, dict) and many in body:
+        items = _items(body, many)
+        settled = await desk.accept(items, kind, wait_applied_s=query.wait_applied_s)
+        return _batch_response([_item(one) for one in settled])
+    (settled_one,) = await desk.accept([body], kind, wait_applied_s=query.wait_applied_s)
+    return _single_response(settled_one)
+
+
+def _items(body: dict[str, Any], many: str) -> Sequence[Any]:
+    if len(body) > 1:
+        raise InvalidInput(f"beside '{many}' the request has other members", field=min(set(body) - {many}))
+    items = body[many]
+    if not isinstance(items, list) or not items:
+        raise InvalidInput(f"'{many}' is not a list with at least one event", field=many)
+    if len(items) > limits.MAX_EVENTS_PER_CALL:
+        raise TooLarge(f"'{many}' has {len(items)} events; at most {limits.MAX_EVENTS_PER_CALL} a call", field=many)
+    return items
+
+
+def _item(settled: Settled) -> ItemAnswer:
+    if settled.error is not None:
+        problem = problem_of(settled.error)
+        if problem.code == "unknown-outcome":
+            return ItemAnswer(outcome="unknown", problem=problem)
+        return ItemAnswer(outcome="refused" if problem.status < 500 else "failed", problem=problem)
+    receipt = None if settled.receipt is None else receipt_answer(settled.receipt)
+    if settled.verdict is None:
+        return ItemAnswer(outcome="accepted", receipt=receipt)
+    counts = settled.verdict.outcome is not Outcome.REFUSED
+    return ItemAnswer(outcome="applied" if counts else "refused", receipt=receipt, verdict=settled.verdict)
+
+
+def _status(item: ItemAnswer) -> int:
+    if item.problem is not None:
+        return item.problem.status
+    return {"accepted": _ACCEPTED, "applied": _APPLIED}.get(item.outcome, 422)
+
+
+def _batch_response(items: list[ItemAnswer]) -> Response:
+    statuses = {_status(item) for item in items}
+    return _json(BatchAnswer(results=items), statuses.pop() if len(statuses) == 1 else _MIXED)
+
+
+def _single_response(settled: Settled) -> Response:
+    item = _item(settled)
+    if settled.error is not None:
+        raise settled.error
+    if item.outcome == "refused" and item.verdict is not None:
+        error = Refused(f"the log has the event, and it does not count: {item.verdict.detail}")
+        members = {"receipt": item.receipt, "verdict": item.verdict}
+        problem = problem_of(error, **{name: part.model_dump(mode="json") for name, part in members.items() if part})
+        return Response(problem.model_dump_json(exclude_none=True), problem.status, media_type=MEDIA_TYPE)
+    return _json(item, _status(item))
+
+
+def receipt_answer(receipt: Receipt) -> ReceiptAnswer:
+    """A receipt as answered."""
+    return ReceiptAnswer(
+        receipt=str(receipt),
+        event_id=receipt.event_id,
+        log_id=receipt.log_id,
+        generation=receipt.generation,
+        partition=receipt.partition,
+        offset=receipt.offset,
+        sequence=receipt.sequence,
+    )
+
+
+def _json(answer: Model, status: int) -> Response:
+    return Response(answer.model_dump_json(exclude_none=True), status, media_type="application/json")
