@@ -49,8 +49,8 @@ class _Parts:
 
     def __init__(self, settings: ApiSettings) -> None:
         self.settings = settings
-        self.runner = AwaitingRunner(settings.redis.get_secret_value())
-        self.reader = Reader(self.runner, Names(settings.namespace))
+        runner = AwaitingRunner(settings.redis.get_secret_value())
+        self.reader = Reader(runner, Names(settings.namespace))
         self.readings = Readings(self.reader)
         self.desk: Desk | None = None
         self.waiting_for = "Kafka has not been asked yet"
@@ -91,7 +91,7 @@ class _Parts:
         self._stop.set()
         if self._writer is not None:
             await asyncio.to_thread(self._writer.close)
-        await self.runner.close()
+        await self.reader.close()
 
     def _note(self, message: str) -> None:
         self.waiting_for = message

@@ -55,7 +55,7 @@ class LogWriter:
         self._config = settings.producer_config() | {
             "message.timeout.ms": int(delivery_timeout_s * 1000),
             "queue.buffering.max.messages": max_in_flight + 1,
-            "linger.ms": 2,
+            "linger.ms": 0,
         }
         self._last_offsets = [0] * log.partitions  # of the genesis
         self._is_lost = False

@@ -81,11 +81,14 @@ def record_key(owner: str, scope: str, key: str | None) -> str:
 
 
 def parse_record_key(text: str) -> tuple[str, str, str | None]:
-    """Owner, scope and key of a record key. Raises InvalidInput where it has not three parts."""
+    """Owner, scope and key of a record key. Raises InvalidInput where it has not three parts, each of UTF-8."""
     parts = text.split("/")
     if len(parts) != 3:
         raise InvalidInput(f"record key {_shown(text)} has not the three parts owner/scope/key", field="key")
-    owner, scope, key = (unquote(part, errors="strict") for part in parts)
+    try:
+        owner, scope, key = (unquote(part, errors="strict") for part in parts)
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"record key {_shown(text)} is not percent-encoded UTF-8", field="key") from error
     return owner, scope, key or None
 
 

@@ -1,4 +1,4 @@
-"""Strict JSON: no NaN, no lone surrogates, integers of any size exact, one canonical text per value."""
+"""Strict JSON: no NaN, integers of any size exact, one canonical text per value, no lone surrogates in it."""
 
 import json
 from typing import Any, NoReturn
@@ -11,7 +11,7 @@ def parse(text: bytes | str) -> Any:
     """Read one JSON document.
 
     Raises InvalidInput on anything that RFC 8259 does not allow (NaN, Infinity), on a number that no double can
-    hold, on a key that an object has twice, and on strings that are not Unicode text (lone surrogates).
+    hold and on a key that an object has twice. Escaped lone surrogates are read: each field refuses them by its name.
     """
     try:
         raw = text.decode("utf-8") if isinstance(text, bytes) else text

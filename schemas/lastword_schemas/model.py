@@ -78,7 +78,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def _read_instant(value: object) -> datetime:
     if isinstance(value, str):
-        return parse_instant(value)
+        try:
+            return parse_instant(value)
+        except InvalidInput as error:
+            error.field = None  # the model that has the field knows its name
+            raise
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.astimezone(UTC)
     raise InvalidInput("an instant needs date, time and offset, such as 2026-03-01T12:00:00Z")

@@ -33,7 +33,7 @@ class KeyDeclaration(Model):
     @field_validator("policy", mode="before")
     @classmethod
     def _known_policy(cls, value: Any) -> Any:
-        if value in PLANNED_POLICIES:
+        if isinstance(value, str) and value in PLANNED_POLICIES:
             raise NotYet(f"policy '{value}' is not supported yet; this build folds 'latest'")
         return value
 
@@ -47,7 +47,10 @@ class Registry(Model):
     @model_validator(mode="after")
     def _valid_keys(self) -> "Registry":
         for key in self.keys:
-            check_key(key)
+            try:
+                check_key(key)
+            except InvalidInput as error:
+                raise InvalidInput(f"keys.{key!a}: {error.message}", field=f"keys.{key}") from error
         return self
 
     def to_canonical(self) -> str:
@@ -68,8 +71,9 @@ def parse_registry_file(text: str, *, name: str = "the registry file") -> Regist
         raise InvalidInput(f"{name} is not TOML: {error}") from error
     try:
         registry = Registry.read(data)
+        canonical = registry.to_canonical()
     except InvalidInput as error:
         raise type(error)(f"{name}: {error.message}", field=error.field) from error
-    if (size := len(registry.to_canonical().encode("utf-8"))) > limits.MAX_REGISTRY_BYTES:
+    if (size := len(canonical.encode("utf-8"))) > limits.MAX_REGISTRY_BYTES:
         raise TooLarge(f"{name} has {size} bytes as JSON; at most {limits.MAX_REGISTRY_BYTES} are allowed")
     return registry

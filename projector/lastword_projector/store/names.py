@@ -25,7 +25,10 @@ class Names:
         return f"lw:{self.namespace}:{{p{partition}}}:"
 
     def checkpoint(self, partition: int) -> str:
-        """Hash: `next` (16 digits), `fold`, `log`, `genesis` (JSON), `registry` (JSON), `clock`."""
+        """Hash: `next` (16 digits), `fold`, `log`, `genesis` (JSON), `registry` (JSON), `clock`.
+
+        Also the name of the sharded channel on which each commit announces the new `next`.
+        """
         return f"{self.prefix(partition)}checkpoint"
 
     def profile(self, partition: int, owner: str) -> str:

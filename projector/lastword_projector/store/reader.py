@@ -1,7 +1,5 @@
 """What the API reads, with await: entries and histories, each with the checkpoint of the same moment."""
 
-import asyncio
-import time
 from collections.abc import Sequence
 
 from lastword_projector.engine.projection import EventRef
@@ -11,9 +9,7 @@ from lastword_projector.store.names import Names
 from lastword_projector.store.plans import EntriesRead, HistoryRead
 from lastword_projector.store.ports import Checkpoint
 from lastword_projector.store.runners import AwaitingRunner
-
-_SHORTEST_PAUSE_S = 0.002
-_LONGEST_PAUSE_S = 0.25
+from lastword_projector.store.watch import CheckpointWatch
 
 
 class Reader:
@@ -21,6 +17,7 @@ class Reader:
 
     def __init__(self, runner: AwaitingRunner, names: Names) -> None:
         self._runner, self._names = runner, names
+        self._watch = CheckpointWatch(runner.client, names, self.checkpoint)
 
     async def checkpoint(self, partition: int) -> Checkpoint | None:
         """How far the partition is projected; None if it never was."""
@@ -50,14 +47,9 @@ class Reader:
 
     async def wait_past(self, partition: int, sequence: int, wait_s: float) -> bool:
         """Whether the checkpoint takes `sequence` into account, within `wait_s` seconds."""
-        deadline = time.monotonic() + wait_s
-        pause = _SHORTEST_PAUSE_S
-        while True:
-            checkpoint = await self.checkpoint(partition)
-            if checkpoint is not None and checkpoint.last_sequence >= sequence:
-                return True
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return False
-            await asyncio.sleep(min(pause, left))
-            pause = min(pause * 2, _LONGEST_PAUSE_S)
+        return await self._watch.wait_past(partition, sequence, wait_s)
+
+    async def close(self) -> None:
+        """Stop waiting and close the connections."""
+        await self._watch.close()
+        await self._runner.close()

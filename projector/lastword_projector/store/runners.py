@@ -67,7 +67,8 @@ class AwaitingRunner:
             socket_timeout=_TIMEOUT_S,
             socket_connect_timeout=_TIMEOUT_S,
         )
-        self._redis = redis.asyncio.Redis.from_pool(pool)
+        self.client = redis.asyncio.Redis.from_pool(pool)
+        """The client, for subscriptions."""
 
     async def run(self, plan: Plan[T]) -> T:
         """The plan's result. Raises StoreUnavailable."""
@@ -85,7 +86,7 @@ class AwaitingRunner:
             missing = _without_script(replies)
             if missing:
                 for name in SCRIPTS:
-                    await self._redis.script_load(script(name).text)
+                    await self.client.script_load(script(name).text)
                 for index, reply in zip(missing, await self._pipeline([calls[i] for i in missing]), strict=True):
                     replies[index] = reply
         except RedisError as error:
@@ -93,14 +94,14 @@ class AwaitingRunner:
         return _parsed(calls, replies)
 
     async def _pipeline(self, calls: Sequence[Call]) -> list[Any]:
-        pipeline = self._redis.pipeline(transaction=False)
+        pipeline = self.client.pipeline(transaction=False)
         for call in calls:
             pipeline.execute_command(*call.command)
         return await pipeline.execute(raise_on_error=False)
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._redis.aclose()
+        await self.client.aclose()
 
 
 def _without_script(replies: list[Any]) -> list[int]:

@@ -254,7 +254,12 @@ def consumer_config(
         "queued.max.messages.kbytes": 65_536,
     }
     if protocol == "classic":
-        chosen |= {"session.timeout.ms": 6_000, "partition.assignment.strategy": "cooperative-sticky"}
+        # The embedded broker joins a group after half a session timeout, and sees new records half a fetch wait late.
+        chosen |= {
+            "session.timeout.ms": 6_000,
+            "partition.assignment.strategy": "cooperative-sticky",
+            "fetch.wait.max.ms": 10,
+        }
     return chosen
 
 

@@ -7,6 +7,7 @@
 --       5 number of checkpoint fields, then field, value ...
 --       number of entries, then key index, field, mark folded from ('' = none), 'above' or 'equal', new mark, value ...
 --       number of events, then key index, event id, sequence ...
+-- Announces the new next sequence on the sharded channel that has the checkpoint's own name.
 -- Returns 'ok'; 'already' (the target is stored); or what does not agree: {'log'|'fold'|'checkpoint'|'mark'|'order', it}
 local MARK_LENGTH = 23
 local stored = redis.call('HMGET', KEYS[1], 'next', 'log', 'fold')
@@ -47,4 +48,5 @@ redis.call('HSET', KEYS[1], 'next', ARGV[2], 'log', ARGV[3], 'fold', ARGV[4])
 for i = 0, fields - 1 do
   redis.call('HSET', KEYS[1], ARGV[fields_at + 2 * i], ARGV[fields_at + 2 * i + 1])
 end
+redis.call('SPUBLISH', KEYS[1], ARGV[2])
 return {'ok', ARGV[2]}
