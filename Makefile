@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench coverage lock clean
+.PHONY: help demo test check docs bench coverage lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -30,6 +30,9 @@ check: $(VENV)/dev.stamp ## check style, types and the direction of the imports
 	@$(BIN)/mypy || { $(call advise,mend the types named above); }
 	@echo "check: imports"
 	@$(BIN)/lint-imports || { $(call advise,see above; the layers and their rules are in pyproject.toml); }
+
+docs: $(VENV)/dev.stamp ## write the tables of docs/reference.md from the code
+	@$(BIN)/python docs/generate.py
 
 bench: $(VENV)/dev.stamp ## measure: make bench NAME=... [DATA=file]; without NAME it lists what there is
 	@$(BIN)/python -m tests.bench $(NAME) $(if $(DATA),--data "$(DATA)") $(ARGS)
