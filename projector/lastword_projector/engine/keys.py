@@ -25,6 +25,10 @@ class Keys:
         """The declaration of a key; None if it is not declared."""
         return self.registry.keys.get(key)
 
+    def has_schema(self, key: str) -> bool:
+        """Whether the key's values have a schema."""
+        return key in self._validators
+
     def value_problem(self, key: str, value: bytes) -> str | None:
         """Why a value (JSON text) does not fit its key's schema, without the value; None if it fits."""
         validator = self._validators.get(key)

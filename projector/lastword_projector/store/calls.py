@@ -34,8 +34,8 @@ class Call:
     parse: Callable[[Any], Any]
 
 
-READ_ONLY = ("read", "slice", "find")
-SCRIPTS = (*READ_ONLY, "commit", "append")
+READ_ONLY = ("read", "slice", "find", "load", "window")
+SCRIPTS = (*READ_ONLY, "commit", "index")
 
 
 @cache

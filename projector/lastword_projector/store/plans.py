@@ -1,40 +1,26 @@
 """What is asked of Redis, once for the worker and the API: each function is a plan (see `calls`)."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from lastword_projector.engine.projection import FOLD_VERSION, Changes, DeadLetter, EventRef, KeyRef
-from lastword_projector.engine.records import (
-    MARK_LENGTH,
-    Entry,
-    Record,
-    pack_entry,
-    pack_record,
-    unpack_entry,
-    unpack_record,
-)
+from lastword_projector.engine.fold import fold
+from lastword_projector.engine.projection import FOLD_VERSION, Changes, KeyRef, Needs
+from lastword_projector.engine.records import Entry, Record, pack_record, sequence_in, unpack_record
 from lastword_projector.store.calls import Call, Plan, script_call
-from lastword_projector.store.names import Names, field_of, scope_and_key
-from lastword_projector.store.ports import Checkpoint, CommitRefused, OtherProjection
+from lastword_projector.store.names import Names, bucket_of, event_digest, field_of, scope_and_key
+from lastword_projector.store.packing import StoredEntry, pack_head, unpack_entry
+from lastword_projector.store.ports import Checkpoint, CommitRefused, Loaded, OtherProjection, history_lost
 from lastword_schemas import jsontext
 from lastword_schemas.control import Genesis
-from lastword_schemas.positions import sequence_of
+from lastword_schemas.positions import MAX_SEQUENCE, sequence_of
 from lastword_schemas.registry import Registry
 
 SLICE = 256
 """Records fetched at a time from a history, so that no read blocks Redis for long."""
 _CHECKPOINT_FIELDS = ("next", "fold", "genesis", "registry", "clock")  # `read.lua` and `slice.lua` give the same
 _SEQUENCE_LENGTH = 16
-_PROJECTED_AT_LENGTH = 13
-_HEAD_LENGTH = MARK_LENGTH + _PROJECTED_AT_LENGTH
-
-
-class StoredEntry(NamedTuple):
-    """An entry and when it was written."""
-
-    entry: Entry
-    projected_at: int
-    """ms since 1970, by the worker's clock."""
+_WINDOW = 16
+"""Indexed events of a key fetched at a time: nearly always enough to tell its entry."""
 
 
 class EntriesRead(NamedTuple):
@@ -43,6 +29,13 @@ class EntriesRead(NamedTuple):
     checkpoint: Checkpoint | None
     entries: dict[tuple[str, str], StoredEntry]
     """By scope and key."""
+
+
+class EntryRead(NamedTuple):
+    """The entry of one key within a boundary, and the checkpoint, of one moment."""
+
+    checkpoint: Checkpoint | None
+    entry: Entry | None
 
 
 class HistoryRead(NamedTuple):
@@ -69,98 +62,123 @@ def checkpoints(names: Names, partitions: int) -> Plan[list[Checkpoint | None]]:
     return found
 
 
-def entries(names: Names, partition: int, refs: Sequence[KeyRef]) -> Plan[dict[KeyRef, Entry | None]]:
-    """The stored entries; None where there is none."""
-    by_owner = _grouped(refs, lambda ref: ref.owner)
-    replies = yield [
-        Call(("HMGET", names.profile(partition, owner), *(field_of(ref.scope, ref.key) for ref in wanted)), list)
-        for owner, wanted in by_owner.items()
-    ]
-    result: dict[KeyRef, Entry | None] = {}
-    for wanted, values in zip(by_owner.values(), replies, strict=True):
-        for ref, value in zip(wanted, values, strict=True):
-            result[ref] = None if value is None else _stored_entry(value).entry
-    return result
+def load(names: Names, partition: int, needs: Needs) -> Plan[Loaded]:
+    """Entries and events. Raises OtherProjection where the index has an event that the history lost."""
+    keys = _Keys()
+    arguments: list[str | bytes | int] = [len(needs.entries)]
+    for owner, scope, key in needs.entries:
+        arguments += (keys.index(names.profile(partition, owner)), field_of(scope, key))
+    for owner, event_id in needs.events:
+        digest = event_digest(owner, event_id)
+        arguments += (
+            keys.index(names.events(partition, bucket_of(digest))),
+            digest,
+            keys.index(names.history(partition, owner)),
+        )
+    (reply,) = yield [script_call("load", keys.names, arguments, list)]
+    values, items = reply
+    return Loaded(
+        {
+            ref: None if value is None else unpack_entry(value).entry
+            for ref, value in zip(needs.entries, values, strict=True)
+        },
+        {
+            ref: None if item is None else _indexed_record(partition, item)
+            for ref, item in zip(needs.events, items, strict=True)
+        },
+    )
 
 
-def event_sequences(names: Names, partition: int, refs: Sequence[EventRef]) -> Plan[dict[EventRef, int | None]]:
-    """The sequences of the first copies; None where the owner has no event with that id."""
-    by_owner = _grouped(refs, lambda ref: ref.owner)
-    replies = yield [
-        Call(("HMGET", names.events(partition, owner), *(ref.event_id for ref in wanted)), list)
-        for owner, wanted in by_owner.items()
-    ]
-    result: dict[EventRef, int | None] = {}
-    for wanted, values in zip(by_owner.values(), replies, strict=True):
-        for ref, value in zip(wanted, values, strict=True):
-            result[ref] = None if value is None else int(value)
-    return result
+def _indexed_record(partition: int, item: bytes) -> Record:
+    if len(item) == _SEQUENCE_LENGTH:
+        raise history_lost(partition, int(item))
+    return unpack_record(item[_SEQUENCE_LENGTH:])
 
 
 def commit(
     names: Names, partition: int, genesis: Genesis, before: Checkpoint | None, changes: Changes, now_ms: int
 ) -> Plan[None]:
-    """Write entries, event ids and checkpoint in one step. Raises CommitRefused or OtherProjection."""
-    keys = [names.checkpoint(partition)]
-    index_of: dict[str, int] = {}
+    """Write history, entries, event ids and checkpoint in one step. Raises CommitRefused or OtherProjection.
 
-    def index(name: str) -> int:
-        if name not in index_of:
-            keys.append(name)
-            index_of[name] = len(keys)
-        return index_of[name]
-
+    Where a history has grown long, its key indexes are brought up to date after that.
+    """
+    keys = _Keys(names.checkpoint(partition))
     fields: list[str | bytes] = []
     if before is None:
         fields += ["genesis", jsontext.canonical(genesis.model_dump(mode="json"))]
         fields += ["clock", "broker" if changes.stamped else "publisher"]
     if changes.registry is not None:
         fields += ["registry", changes.registry.to_canonical()]
-    arguments: list[str | bytes | int] = [
+    of_owner: dict[str, list[Record]] = {}
+    for owner, record in changes.records:
+        of_owner.setdefault(owner, []).append(record)
+    histories: list[str | bytes | int] = []
+    records: list[str | bytes | int] = []
+    numbers: dict[int, int] = {}
+    for owner, made in of_owner.items():
+        histories += (keys.index(names.history(partition, owner)), len(made))
+        for record in made:
+            records += (f"{record.sequence:016d}", pack_record(record))
+            numbers[record.sequence] = len(numbers) + 1
+    for letter in changes.dead:
+        sequence = sequence_of(genesis.generation, letter.record.offset)
+        histories += (keys.index(names.dead(partition)), 1)
+        records += (f"{sequence:016d}", letter.problem)
+        numbers[sequence] = len(numbers) + 1
+    entries: list[str | bytes | int] = []
+    spare: list[bytes] = []
+    projected_at = f"{now_ms:013d}"
+    for (owner, scope, key), (started_from, entry) in changes.entries.items():
+        number = numbers.get(entry.record.sequence)
+        if number is None:
+            spare.append(pack_record(entry.record))
+            number = len(numbers) + len(spare)
+        profile = keys.index(names.profile(partition, owner))
+        entries += (profile, field_of(scope, key), started_from, pack_head(entry, projected_at), number)
+    events: list[str | bytes | int] = []
+    for (owner, event_id), sequence in changes.events:
+        digest = event_digest(owner, event_id)
+        events += (keys.index(names.events(partition, bucket_of(digest))), digest, sequence)
+    arguments = [
         f"{before.next_sequence:016d}" if before else "",
         f"{sequence_of(genesis.generation, changes.next_offset):016d}",
         genesis.log_id,
         FOLD_VERSION,
         len(fields) // 2,
-        *fields,
+        len(histories) // 2,
+        len(records) // 2,
         len(changes.entries),
+        len(changes.events),
+        len(spare),
+        *fields,
+        *histories,
+        *records,
+        *entries,
+        *events,
+        *spare,
     ]
-    for ref, change in changes.entries.items():
-        mark = change.entry.mark
-        value = f"{mark}{now_ms:013d}".encode() + pack_entry(change.entry)
-        profile = index(names.profile(partition, ref.owner))
-        arguments += [profile, field_of(ref.scope, ref.key), change.before, change.mode, mark, value]
-    arguments.append(len(changes.events))
-    for event, sequence in changes.events:
-        arguments += [index(names.events(partition, event.owner)), event.event_id, f"{sequence:016d}"]
-    (reply,) = yield [script_call("commit", keys, arguments, list)]
+    (reply,) = yield [script_call("commit", keys.names, arguments, list)]
     _check_commit(partition, genesis, reply)
+    owners = list(of_owner)
+    for number in reply[2:]:
+        if number < len(owners):  # the stubs of dead letters come after
+            yield from index(names, partition, owners[number])
 
 
-def append(
-    names: Names,
-    partition: int,
-    generation: int,
-    records: Sequence[tuple[str, Record]],
-    dead: Sequence[DeadLetter],
-) -> Plan[None]:
-    """Add records to owners' histories and a stub for each dead letter; what is already there stays."""
-    keys: list[str] = []
-    index_of: dict[str, int] = {}
-    arguments: list[str | bytes | int] = []
+class _Keys:
+    """The KEYS of a script call, each once; arguments name them by their index."""
 
-    def add(name: str, sequence: int, data: bytes) -> None:
-        if name not in index_of:
-            keys.append(name)
-            index_of[name] = len(keys)
-        arguments.extend([index_of[name], f"{sequence:016d}", data])
+    def __init__(self, *names: str) -> None:
+        self.names = list(names)
+        self._index_of = {name: index for index, name in enumerate(names, 1)}
 
-    for owner, record in records:
-        add(names.history(partition, owner), record.sequence, pack_record(record))
-    for letter in dead:
-        add(names.dead(partition), sequence_of(generation, letter.record.offset), letter.problem.encode())
-    if arguments:
-        yield [script_call("append", keys, arguments, int)]
+    def index(self, name: str) -> int:
+        """The index of a name, from 1."""
+        index = self._index_of.get(name)
+        if index is None:
+            self.names.append(name)
+            index = self._index_of[name] = len(self.names)
+        return index
 
 
 def find(names: Names, partition: int, owner: str, sequence: int) -> Plan[Record | None]:
@@ -178,21 +196,92 @@ def find(names: Names, partition: int, owner: str, sequence: int) -> Plan[Record
     return record
 
 
-def of_key(names: Names, partition: int, ref: KeyRef, below: int) -> Plan[list[Record]]:
-    """The counting events of a key with a sequence below the one given."""
-    found: list[Record] = []
-    first = 0
+def index(names: Names, partition: int, owner: str) -> Plan[None]:
+    """Bring the key indexes of an owner's history up to its end.
+
+    They only say where to look: what is not indexed yet is looked through, so that they may lag or be lost.
+    """
+    mark, history_name = names.indexed(partition, owner), names.history(partition, owner)
     while True:
-        name = names.history(partition, ref.owner)
-        (items,) = yield [Call(("LRANGE", name, first, first + SLICE - 1), list)]
-        for record in _records(items):
-            if record.sequence >= below:
-                return found
-            if record.counts and (record.scope, record.key) == (ref.scope, ref.key):
-                found.append(record)
-        if len(items) < SLICE:
-            return found
-        first += SLICE
+        (ended,) = yield [Call(("GET", mark), lambda reply: int(reply or 0))]
+        (items,) = yield [Call(("LRANGE", history_name, ended, ended + SLICE - 1), list)]
+        if not items:
+            return
+        keys = _Keys(mark)
+        arguments: list[str | bytes | int] = [ended, ended + len(items)]
+        for place, record in enumerate(_records(items), ended):
+            if record.counts and record.key is not None:
+                name = names.key_index(partition, owner, field_of(record.scope, record.key))
+                arguments += (keys.index(name), record.source_sequence, place)
+        (done,) = yield [script_call("index", keys.names, arguments, int)]
+        if not done or len(items) < SLICE:
+            return
+
+
+def of_key(names: Names, partition: int, ref: KeyRef, below: int) -> Plan[list[Record]]:
+    """The counting events of a key with a sequence below the one given, in accepted order."""
+    events: dict[int, Record] = {}
+    passed = 0
+    while True:
+        window = yield from _window(names, partition, ref, MAX_SEQUENCE, passed, SLICE)
+        events |= {record.sequence: record for record in window.records if record.sequence < below}
+        if not window.more:
+            return [events[sequence] for sequence in sorted(events)]
+        passed += SLICE
+
+
+def entry_at(names: Names, partition: int, ref: KeyRef, *, as_of: int | None, known_at: int | None) -> Plan[EntryRead]:
+    """The entry of a key within a boundary, folded from as few of its newest events as tell all of it."""
+    newest = MAX_SEQUENCE if as_of is None else as_of
+    events: dict[int, Record] = {}
+    first: Checkpoint | None = None
+    passed = 0
+    while True:
+        window = yield from _window(names, partition, ref, newest, passed, _WINDOW)
+        first = first or window.checkpoint
+        if first is None:
+            return EntryRead(None, None)
+        limit = first.last_sequence if known_at is None else min(known_at, first.last_sequence)
+        events |= {
+            record.sequence: record
+            for record in window.records
+            if record.sequence <= limit and record.source_sequence <= newest
+        }
+        entry = fold(events.values())
+        # Once the version and the mark below it are wholly there, older events could not change the entry.
+        told = entry is not None and bool(entry.previous) and sequence_in(entry.previous) > window.oldest
+        if told or not window.more:
+            return EntryRead(first, entry)
+        passed += _WINDOW
+
+
+class _Window(NamedTuple):
+    checkpoint: Checkpoint | None
+    records: list[Record]
+    """Counting events of the key: indexed ones and, in the first window, all that are not indexed yet."""
+    oldest: int
+    """All events of the key with a greater source sequence have been given by now."""
+    more: bool
+    """Whether there are older ones."""
+
+
+def _window(names: Names, partition: int, ref: KeyRef, newest: int, passed: int, count: int) -> Plan[_Window]:
+    owner, field = ref.owner, field_of(ref.scope, ref.key)
+    keys = [
+        names.checkpoint(partition),
+        names.history(partition, owner),
+        names.indexed(partition, owner),
+        names.key_index(partition, owner, field),
+    ]
+    (reply,) = yield [script_call("window", keys, [newest, passed, count, SLICE], list)]
+    indexed = list(_records(reply[2]))
+    records = [
+        record
+        for record in (*_records(reply[1]), *indexed)
+        if record.counts and (record.scope, record.key) == (ref.scope, ref.key)
+    ]
+    oldest = indexed[-1].source_sequence if indexed else -1
+    return _Window(_checkpoint(reply[0]), records, oldest, bool(reply[3]))
 
 
 def read(
@@ -208,7 +297,7 @@ def read(
         pairs = [(scope_and_key(name), value) for name, value in _pairs(reply[1])]
     else:
         pairs = [(at, value) for at, value in zip(wanted, reply[1], strict=True) if value is not None]
-    return EntriesRead(_checkpoint(reply[0]), {at: _stored_entry(value) for at, value in pairs})
+    return EntriesRead(_checkpoint(reply[0]), {at: unpack_entry(value) for at, value in pairs})
 
 
 def history(names: Names, partition: int, owner: str) -> Plan[HistoryRead]:
@@ -295,23 +384,12 @@ def _registry(data: bytes | None) -> Registry:
     return _registry_cache[data]
 
 
-def _stored_entry(value: bytes) -> StoredEntry:
-    return StoredEntry(unpack_entry(value[_HEAD_LENGTH:]), int(value[MARK_LENGTH:_HEAD_LENGTH]))
-
-
 def _records(items: Sequence[bytes]) -> Iterator[Record]:
     return (unpack_record(item[_SEQUENCE_LENGTH:]) for item in items)
 
 
 def _pairs(flat: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
     return zip(flat[::2], flat[1::2], strict=True)
-
-
-def _grouped(refs: Sequence[Any], owner_of: Callable[[Any], str]) -> Mapping[str, list[Any]]:
-    groups: dict[str, list[Any]] = {}
-    for ref in refs:
-        groups.setdefault(owner_of(ref), []).append(ref)
-    return groups
 
 
 def _escaped(text: str) -> str:

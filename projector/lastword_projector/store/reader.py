@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from lastword_projector.engine.projection import EventRef
+from lastword_projector.engine.projection import EventRef, Needs
 from lastword_projector.engine.records import Record
 from lastword_projector.store import plans
 from lastword_projector.store.names import Names
@@ -38,8 +38,8 @@ class Reader:
     async def event(self, partition: int, owner: str, event_id: bytes) -> Record | None:
         """The owner's first event with this id, if it is projected."""
         ref = EventRef(owner, event_id)
-        sequence = (await self._runner.run(plans.event_sequences(self._names, partition, [ref])))[ref]
-        return None if sequence is None else await self._runner.run(plans.find(self._names, partition, owner, sequence))
+        loaded = await self._runner.run(plans.load(self._names, partition, Needs(events=[ref])))
+        return loaded.events[ref]
 
     async def record(self, partition: int, owner: str, sequence: int) -> Record | None:
         """The owner's record of exactly that sequence, if it is projected."""
