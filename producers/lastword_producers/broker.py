@@ -257,7 +257,7 @@ class Broker:
         if error.code() in _REFUSALS:
             return BrokerRefused(
                 f"Kafka refuses: {error.str()} ({error.name()}). Check what lastword's Kafka user may do, and the "
-                "settings of the topic"
+                "names and settings of the topics"
             )
         return self._unavailable(error.str())
 

@@ -59,7 +59,7 @@ class PartitionProjector:
         self.genesis = genesis
         self._store, self._dead_letters, self._now_ms = store, dead_letters, now_ms
         self.recorded_at: int | None = None
-        """Append time of the last record folded, ms since 1970; None before the first."""
+        """Append time of the last record folded, ms since 1970; of the first that came while none is; else None."""
         self.reopen()
 
     def reopen(self) -> None:

@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from lastword_projector.projector import PartitionProjector
 from lastword_projector.store.ports import CommitRefused
-from lastword_projector.store.redis import RedisHistoryStore, RedisProfileStore
+from lastword_projector.store.redis import RedisStore
 from lastword_projector.worker.dead_letters import MutedDeadLetters
 from lastword_projector.worker.worker import consumer_config, log_record
 from lastword_schemas.control import Genesis
@@ -28,8 +28,7 @@ def rebuild(
     config: Mapping[str, str | int | bool],
     topic: str,
     geneses: Sequence[Genesis],
-    profile: RedisProfileStore,
-    history: RedisHistoryStore,
+    store: RedisStore,
     *,
     on_progress: Callable[[int, int], None],
 ) -> int:
@@ -45,8 +44,8 @@ def rebuild(
     done = 0
     try:
         for genesis in geneses:
-            profile.clear(genesis.partition)
-            projector = PartitionProjector(genesis, profile, history, MutedDeadLetters())
+            store.clear(genesis.partition)
+            projector = PartitionProjector(genesis, store, MutedDeadLetters())
             done += _replay(consumer, topic, projector, on_progress)
     finally:
         consumer.close()

@@ -14,7 +14,7 @@ class PartitionStatus:
     log_end: int | None = None
     """The *next* offset to be written, as of the last fetch; None before the first."""
     recorded_at: int | None = None
-    """Append time of the last record folded, ms since 1970."""
+    """Append time of the last record folded, ms since 1970; of the first that came while none is."""
     waits: str | None = None
     """Why the partition waits for a newer build; None if it does not."""
 

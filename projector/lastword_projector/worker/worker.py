@@ -3,25 +3,35 @@
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import (
+    OFFSET_END,
+    TIMESTAMP_LOG_APPEND_TIME,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 
 from lastword_projector.engine.decode import LogRecord
 from lastword_projector.engine.projection import PartitionWaits
 from lastword_projector.projector import DeadLetters, PartitionProjector
-from lastword_projector.store.ports import CommitRefused, HistoryStore, ProfileStore, StoreUnavailable
+from lastword_projector.store.ports import CommitRefused, Store, StoreUnavailable
 from lastword_projector.worker.dead_letters import DeadLetterNotWritten
 from lastword_projector.worker.group_protocol import GroupProtocol
 from lastword_projector.worker.status import PartitionStatus, WorkerStatus
 from lastword_schemas.control import Genesis
 from lastword_schemas.errors import LastwordError
+from lastword_schemas.positions import offset_of
 
 _log = logging.getLogger(__name__)
 
 _CHUNK = 4_000
 _POLL_S = 0.1
 _HINT_EVERY_S = 2.0
+_LOOK_EVERY_S = 1.0
 _BACK_OFF_S = 1.0
 _GONE = frozenset(
     {
@@ -43,7 +53,7 @@ class LogLost(LastwordError):
 class Worker:
     """Folds the partitions that its group gives it.
 
-    The checkpoint in the profile store says where to go on; Kafka's committed offset is only a hint for lag displays.
+    The checkpoint in the store says where to go on; Kafka's committed offset is only a hint for lag displays.
     The compare-and-set of the commit is the fence: a worker that was paused and woken is refused and reopens.
     """
 
@@ -53,19 +63,22 @@ class Worker:
         topic: str,
         group: str,
         geneses: Sequence[Genesis],
-        profile: ProfileStore,
-        history: HistoryStore,
+        store: Store,
         dead_letters: DeadLetters,
         *,
         protocol: GroupProtocol,
+        status: WorkerStatus | None = None,
     ) -> None:
         self._topic, self._geneses = topic, {genesis.partition: genesis for genesis in geneses}
-        self._profile, self._history, self._dead_letters = profile, history, dead_letters
+        self._store, self._dead_letters = store, dead_letters
         self._projectors: dict[int, PartitionProjector] = {}
         self._broken: set[int] = set()
         self._sought: dict[int, int] = {}
         self._hint_at = 0.0
-        self.status = WorkerStatus(group_protocol=protocol)
+        self._looked_at = 0.0
+        self._looked: dict[int, int] = {}
+        self.status = status or WorkerStatus()
+        self.status.group_protocol = protocol
         self._consumer = Consumer(consumer_config(config, group, protocol), logger=_log)
 
     def run(self, stop: threading.Event) -> None:
@@ -80,47 +93,100 @@ class Worker:
             )
             while not stop.is_set():
                 self._turn(stop)
+            for partition in self._unsettled():
+                self._guarded(partition, self._projectors[partition].settle)
         finally:
             self._hint(force=True)
             self._consumer.close()
 
     def _turn(self, stop: threading.Event) -> None:
-        first = self._consumer.poll(_POLL_S)
-        if first is not None:
-            self._project([first, *self._consumer.consume(_CHUNK - 1, 0)])
+        """Take what has come while Redis works on the commits sent before; then settle those, fold, send the next."""
+        first = self._consumer.poll(0 if self._unsettled() else _POLL_S)
+        taken = self._take([first, *self._consumer.consume(_CHUNK - 1, 0)]) if first is not None else []
+        for partition in self._unsettled():
+            self._guarded(partition, self._projectors[partition].settle)
+        for partition, records in taken:
+            self._fold(partition, records)
+        self._look()
         if self._broken:
             self._mend(stop)
         self._hint()
 
-    def _project(self, messages: Sequence[Message]) -> None:
+    def _unsettled(self) -> list[int]:
+        return [partition for partition, projector in self._projectors.items() if projector.unsettled]
+
+    def _take(self, messages: Sequence[Message]) -> list[tuple[int, list[LogRecord]]]:
+        """Hand messages to their partitions' projectors; what each got."""
         chunks: dict[int, list[LogRecord]] = {}
         for message in messages:
             if (error := message.error()) is not None:
                 self._consumer_error(message, error)
             elif (partition := message.partition()) in self._projectors and partition is not None:
                 chunks.setdefault(partition, []).append(log_record(message))
+        taken = []
         for partition, records in chunks.items():
-            self._project_partition(partition, records)
+            projector = self._projectors[partition]
+            if partition in self._broken or projector.waits is not None:
+                continue
+            run = self._contiguous(partition, records)
+            if self._guarded(partition, lambda run=run, projector=projector: projector.take(run)):  # type: ignore[misc]
+                taken.append((partition, records))
+        return taken
 
-    def _project_partition(self, partition: int, records: list[LogRecord]) -> None:
+    def _fold(self, partition: int, records: list[LogRecord]) -> None:
         projector = self._projectors[partition]
-        if partition in self._broken or projector.waits is not None:
-            return
-        run = self._contiguous(partition, records)
-        try:
-            projector.project(run)
+        if partition not in self._broken and self._guarded(partition, projector.fold):
             if records[-1].offset >= projector.next_offset:
                 self._seek(partition)
+            self._note(partition)
+
+    def _guarded(self, partition: int, step: Callable[[], object]) -> bool:
+        """Do one step of a partition's projector; whether it went well. Else what follows is arranged for."""
+        try:
+            step()
         except PartitionWaits as waits:
             _log.error("%s", waits)
             self._consumer.pause([TopicPartition(self._topic, partition)])
+            self._note(partition)
         except CommitRefused as refused:
             _log.warning("%s", refused)
             self._seek(partition)
+            self._note(partition)
         except (StoreUnavailable, DeadLetterNotWritten) as error:
-            self._broken.add(partition)
-            self.status.problem = error.message
-        self._note(partition)
+            self._break(partition, error)
+        else:
+            return True
+        return False
+
+    def _look(self) -> None:
+        """Now and then: do the stores still have what was folded into them?
+
+        A batch that is committed says so by itself. Where nothing comes, nobody else would notice that Redis is gone,
+        was emptied or was set back; and an emptied one lets nothing in, for the door does not know the declared keys.
+        """
+        now = time.monotonic()
+        if now - self._looked_at < _LOOK_EVERY_S:
+            return
+        self._looked_at = now
+        for partition, projector in self._projectors.items():
+            if partition in self._broken or self._looked.get(partition) != projector.next_offset:
+                self._looked[partition] = projector.next_offset
+                continue
+            try:
+                stored = self._store.checkpoint(partition)
+                if (offset_of(stored.next_sequence) if stored else 0) != projector.next_offset:
+                    _log.warning("partition %d: the stored checkpoint is another one; going on from there", partition)
+                    projector.reopen()
+                    self._seek(partition)
+                    self._consumer.resume([TopicPartition(self._topic, partition)])
+                    self._note(partition)
+            except StoreUnavailable as error:
+                self._break(partition, error)
+                return
+
+    def _break(self, partition: int, error: LastwordError) -> None:
+        self._broken.add(partition)
+        self.status.problem = error.message
 
     def _contiguous(self, partition: int, records: list[LogRecord]) -> list[LogRecord]:
         """The records that follow on the projection without a gap.
@@ -154,14 +220,16 @@ class Worker:
 
     def _mend(self, stop: threading.Event) -> None:
         """Wait until the stores answer, staying in the group; then go on from the stored checkpoints."""
-        paused = [TopicPartition(self._topic, partition) for partition in self._projectors]
-        self._consumer.pause(paused)
+        assigned = self._projectors.keys() | self._broken
+        self._consumer.pause([TopicPartition(self._topic, partition) for partition in assigned])
         _log.warning("waiting: %s", self.status.problem)
-        while self._broken and not stop.is_set():
+        while self._broken:
             self._consumer.poll(_BACK_OFF_S)
+            if stop.is_set():
+                return
             try:
                 for partition in sorted(self._broken):
-                    self._projectors[partition].reopen()
+                    self._open(partition)
                     self._broken.discard(partition)
             except StoreUnavailable as error:
                 self.status.problem = error.message
@@ -183,31 +251,34 @@ class Worker:
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         for assigned in partitions:
-            projector = self._open(assigned.partition)
-            assigned.offset = projector.next_offset
-            self._projectors[assigned.partition] = projector
-            self._note(assigned.partition)
+            partition = assigned.partition
+            try:
+                assigned.offset = self._open(partition).next_offset
+            except StoreUnavailable as error:
+                assigned.offset = OFFSET_END  # nothing is to come before `_mend` has found the place
+                self._break(partition, error)
         consumer.incremental_assign(partitions)
         _log.info("assigned: %s", {assigned.partition: assigned.offset for assigned in partitions})
 
     def _open(self, partition: int) -> PartitionProjector:
-        while True:
-            try:
-                return PartitionProjector(self._geneses[partition], self._profile, self._history, self._dead_letters)
-            except StoreUnavailable as error:
-                self.status.problem = error.message
-                _log.warning("waiting: %s", error)
-                time.sleep(_BACK_OFF_S)
-            else:
-                self.status.problem = None
+        """The partition's projector at the stored checkpoint. Raises StoreUnavailable."""
+        projector = self._projectors.get(partition)
+        if projector is None:
+            projector = PartitionProjector(self._geneses[partition], self._store, self._dead_letters)
+            self._projectors[partition] = projector
+        else:
+            projector.reopen()
+        self._note(partition)
+        return projector
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """Every batch is committed before the next poll, so there is nothing in flight."""
+        """What was sent stays sent; whoever gets the partition begins at the checkpoint that it finds."""
         for revoked in partitions:
             self._projectors.pop(revoked.partition, None)
             self.status.partitions.pop(revoked.partition, None)
             self._broken.discard(revoked.partition)
             self._sought.pop(revoked.partition, None)
+            self._looked.pop(revoked.partition, None)
         _log.info("revoked: %s", sorted(revoked.partition for revoked in partitions))
 
     def _note(self, partition: int) -> None:
