@@ -52,15 +52,15 @@ class PartitionProjector:
         """Begins at the stored checkpoint. Raises OtherProjection where it is of another log or fold version."""
         self.genesis = genesis
         self._profile, self._history, self._dead_letters, self._now_ms = profile, history, dead_letters, now_ms
-        self.waits: PartitionWaits | None = None
-        """Set once a record was met that only a newer build can read."""
         self.recorded_at: int | None = None
-        """Append time of the last record folded, ms since 1970; None before the first."""
+        """Append time of the last record folded, ms since 1970; of the first that came while none is; else None."""
         self.reopen()
 
     def reopen(self) -> None:
         """Drop everything in memory and begin again at the stored checkpoint."""
         partition = self.genesis.partition
+        self.waits: PartitionWaits | None = None
+        """Set once a record was met that only a newer build can read."""
         self._checkpoint = self._profile.checkpoint(partition)
         check_projection(self.genesis, self._checkpoint)
         self._projection = Projection(

@@ -260,7 +260,8 @@ def _control(value: bytes) -> Decoded:
         return parse_control(value)
     except InvalidInput as error:
         data = _lenient(value)
-        if isinstance(data, dict) and (_version(data) > 1 or data.get("control") not in ("genesis", "registry")):
+        control = data.get("control") if isinstance(data, dict) else None
+        if isinstance(control, str) and (_version(data) > 1 or control not in ("genesis", "registry")):
             return Newer(f"a control record that this build does not know: {error.message}")
         return Undecodable(f"a control record that cannot be read: {error.message}")
 

@@ -10,6 +10,8 @@ from lastword_schemas.control import Genesis
 from lastword_schemas.errors import LastwordError
 
 _log = logging.getLogger(__name__)
+_LARGEST_LETTER = 1_000_000_000
+"""Bytes of a letter before compression; the most that librdkafka takes."""
 
 
 class DeadLetterNotWritten(LastwordError):
@@ -33,6 +35,10 @@ class KafkaDeadLetters:
                 "enable.idempotence": True,
                 "acks": "all",
                 "linger.ms": 0,
+                # What fitted into the log, perhaps compressed, fits into this topic, whose limit is twice the log's: a
+                # letter that cannot be written would hold up its partition for ever.
+                "compression.type": "gzip",
+                "message.max.bytes": _LARGEST_LETTER,
                 "delivery.timeout.ms": int(timeout_s * 1000),
             },
             logger=_log,
@@ -68,9 +74,8 @@ class KafkaDeadLetters:
         if acknowledged != len(letters):
             raise DeadLetterNotWritten(f"{self._topic}: {problems[0] if problems else 'no acknowledgement in time'}")
         for letter in letters:
-            _log.warning(
-                "dead letter: partition %d offset %d: %s", genesis.partition, letter.record.offset, letter.problem
-            )
+            # The problem may quote the record, and so a person: it stands in the letter's header, not in the log.
+            _log.warning("dead letter: partition %d offset %d", genesis.partition, letter.record.offset)
 
 
 class MutedDeadLetters:

@@ -1,11 +1,20 @@
 """The loop of a projector worker: consume, fold, commit; rebalance, back off, stop."""
 
+import contextlib
 import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
 
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import (
+    OFFSET_END,
+    TIMESTAMP_LOG_APPEND_TIME,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 
 from lastword_projector.engine.decode import LogRecord
 from lastword_projector.engine.projection import PartitionWaits
@@ -16,13 +25,17 @@ from lastword_projector.worker.group_protocol import GroupProtocol
 from lastword_projector.worker.status import PartitionStatus, WorkerStatus
 from lastword_schemas.control import Genesis
 from lastword_schemas.errors import LastwordError
+from lastword_schemas.positions import offset_of
 
 _log = logging.getLogger(__name__)
 
 _CHUNK = 4_000
 _POLL_S = 0.1
 _HINT_EVERY_S = 2.0
+_LOOK_EVERY_S = 1.0
 _BACK_OFF_S = 1.0
+_CRITICAL = 2
+"""librdkafka's log level: what is less than critical is told by the worker itself, once."""
 _GONE = frozenset(
     {
         KafkaError._AUTO_OFFSET_RESET,
@@ -58,6 +71,7 @@ class Worker:
         dead_letters: DeadLetters,
         *,
         protocol: GroupProtocol,
+        status: WorkerStatus | None = None,
     ) -> None:
         self._topic, self._geneses = topic, {genesis.partition: genesis for genesis in geneses}
         self._profile, self._history, self._dead_letters = profile, history, dead_letters
@@ -65,8 +79,13 @@ class Worker:
         self._broken: set[int] = set()
         self._sought: dict[int, int] = {}
         self._hint_at = 0.0
-        self.status = WorkerStatus(group_protocol=protocol)
-        self._consumer = Consumer(consumer_config(config, group, protocol), logger=_log)
+        self._looked_at = 0.0
+        self._looked: dict[int, int] = {}
+        self.status = status or WorkerStatus()
+        self.status.group_protocol = protocol
+        self._trouble = ""
+        settings = consumer_config(config, group, protocol) | {"error_cb": self._client_error, "log_level": _CRITICAL}
+        self._consumer = Consumer(settings, logger=_log)
 
     def run(self, stop: threading.Event) -> None:
         """Work until `stop` is set, then leave the group.
@@ -88,6 +107,7 @@ class Worker:
         first = self._consumer.poll(_POLL_S)
         if first is not None:
             self._project([first, *self._consumer.consume(_CHUNK - 1, 0)])
+        self._look()
         if self._broken:
             self._mend(stop)
         self._hint()
@@ -107,6 +127,8 @@ class Worker:
         if partition in self._broken or projector.waits is not None:
             return
         run = self._contiguous(partition, records)
+        if projector.recorded_at is None and run:
+            projector.recorded_at = run[0].recorded_at  # so that a worker that is held up at once says how far behind
         try:
             projector.project(run)
             if records[-1].offset >= projector.next_offset:
@@ -118,9 +140,55 @@ class Worker:
             _log.warning("%s", refused)
             self._seek(partition)
         except (StoreUnavailable, DeadLetterNotWritten) as error:
-            self._broken.add(partition)
-            self.status.problem = error.message
+            self._break(partition, error)
+            return  # what was folded in memory is not in the stores: nothing to tell of
         self._note(partition)
+
+    def _look(self) -> None:
+        """Now and then: do the stores still have what was folded into them?
+
+        A batch that is committed says so by itself. Where nothing comes, nobody else would notice that Redis is gone,
+        was emptied or was set back; and an emptied one lets nothing in, for the door does not know the declared keys.
+        """
+        now = time.monotonic()
+        if now - self._looked_at < _LOOK_EVERY_S:
+            return
+        self._looked_at = now
+        if self.status.unreachable is not None:
+            self._ask_kafka()
+        for partition, projector in self._projectors.items():
+            if partition in self._broken or self._looked.get(partition) != projector.next_offset:
+                self._looked[partition] = projector.next_offset
+                continue
+            try:
+                stored = self._profile.checkpoint(partition)
+                if (offset_of(stored.next_sequence) if stored else 0) != projector.next_offset:
+                    _log.warning("partition %d: the stored checkpoint is another one; going on from there", partition)
+                    projector.reopen()
+                    self._seek(partition)
+                    self._consumer.resume([TopicPartition(self._topic, partition)])
+                    self._note(partition)
+            except StoreUnavailable as error:
+                self._break(partition, error)
+                return
+
+    def _client_error(self, error: KafkaError) -> None:
+        """The client goes on trying by itself; that no broker answers is told once, not with each of its attempts."""
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self._trouble = error.str()
+        elif self.status.unreachable is None:
+            self.status.unreachable = f"Kafka does not answer: {self._trouble or error.str()}; it is tried again"
+            _log.warning("waiting: %s", self.status.unreachable)
+
+    def _ask_kafka(self) -> None:
+        with contextlib.suppress(KafkaException):
+            self._consumer.list_topics(self._topic, timeout=_BACK_OFF_S / 2)
+            self.status.unreachable = None
+            _log.info("Kafka answers again")
+
+    def _break(self, partition: int, error: LastwordError) -> None:
+        self._broken.add(partition)
+        self.status.problem = error.message
 
     def _contiguous(self, partition: int, records: list[LogRecord]) -> list[LogRecord]:
         """The records that follow on the projection without a gap.
@@ -154,14 +222,16 @@ class Worker:
 
     def _mend(self, stop: threading.Event) -> None:
         """Wait until the stores answer, staying in the group; then go on from the stored checkpoints."""
-        paused = [TopicPartition(self._topic, partition) for partition in self._projectors]
-        self._consumer.pause(paused)
+        assigned = self._projectors.keys() | self._broken
+        self._consumer.pause([TopicPartition(self._topic, partition) for partition in assigned])
         _log.warning("waiting: %s", self.status.problem)
-        while self._broken and not stop.is_set():
+        while self._broken:
             self._consumer.poll(_BACK_OFF_S)
+            if stop.is_set():
+                return
             try:
                 for partition in sorted(self._broken):
-                    self._projectors[partition].reopen()
+                    self._open(partition)
                     self._broken.discard(partition)
             except StoreUnavailable as error:
                 self.status.problem = error.message
@@ -183,23 +253,25 @@ class Worker:
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         for assigned in partitions:
-            projector = self._open(assigned.partition)
-            assigned.offset = projector.next_offset
-            self._projectors[assigned.partition] = projector
-            self._note(assigned.partition)
+            partition = assigned.partition
+            try:
+                assigned.offset = self._open(partition).next_offset
+            except StoreUnavailable as error:
+                assigned.offset = OFFSET_END  # nothing is to come before `_mend` has found the place
+                self._break(partition, error)
         consumer.incremental_assign(partitions)
         _log.info("assigned: %s", {assigned.partition: assigned.offset for assigned in partitions})
 
     def _open(self, partition: int) -> PartitionProjector:
-        while True:
-            try:
-                return PartitionProjector(self._geneses[partition], self._profile, self._history, self._dead_letters)
-            except StoreUnavailable as error:
-                self.status.problem = error.message
-                _log.warning("waiting: %s", error)
-                time.sleep(_BACK_OFF_S)
-            else:
-                self.status.problem = None
+        """The partition's projector at the stored checkpoint. Raises StoreUnavailable."""
+        projector = self._projectors.get(partition)
+        if projector is None:
+            projector = PartitionProjector(self._geneses[partition], self._profile, self._history, self._dead_letters)
+            self._projectors[partition] = projector
+        else:
+            projector.reopen()
+        self._note(partition)
+        return projector
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Every batch is committed before the next poll, so there is nothing in flight."""
@@ -208,6 +280,7 @@ class Worker:
             self.status.partitions.pop(revoked.partition, None)
             self._broken.discard(revoked.partition)
             self._sought.pop(revoked.partition, None)
+            self._looked.pop(revoked.partition, None)
         _log.info("revoked: %s", sorted(revoked.partition for revoked in partitions))
 
     def _note(self, partition: int) -> None:
