@@ -4,14 +4,18 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from typing import Any
+from urllib.parse import unquote_to_bytes
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from lastword.settings import ApiSettings
 from lastword_producers.desk import Desk
@@ -25,11 +29,12 @@ from lastword_projector.store.runners import AwaitingRunner
 from lastword_query_api.readings import Readings
 from lastword_query_api.routes import read_router
 from lastword_schemas import jsontext
-from lastword_schemas.errors import LastwordError
+from lastword_schemas.errors import InvalidInput, LastwordError
 from lastword_schemas.model import invalid_input
 from lastword_schemas.problems import MEDIA_TYPE, Problem, problem_of
 
 _log = logging.getLogger(__name__)
+_PROBLEM = {"schema": {"$ref": "#/components/schemas/Problem"}}
 
 
 class NotFound(LastwordError):
@@ -86,9 +91,12 @@ class _Parts:
             raise LogNotReady(f"writes wait for the log: {self.waiting_for}")
         return self.desk
 
+    def stop(self) -> None:
+        """Wait for the log no longer."""
+        self._stop.set()
+
     async def close(self) -> None:
         """Flush what is in flight and close the connections."""
-        self._stop.set()
         if self._writer is not None:
             await asyncio.to_thread(self._writer.close)
         await self.reader.close()
@@ -108,21 +116,59 @@ def create_app(settings: ApiSettings) -> FastAPI:
         try:
             yield
         finally:
-            await parts.close()
+            parts.stop()
             await opening
+            await parts.close()
 
     app = FastAPIOffline(
         title="lastword",
         version=version("lastword"),
         summary="The memory service for assistants that must not bring back an old preference.",
         lifespan=lifespan,
+        dependencies=[Depends(_check_query)],
+        responses={"default": {"description": "A problem document", "content": {MEDIA_TYPE: _PROBLEM}}},
     )
     app.include_router(write_router(lambda _: parts.get_desk()))
     app.include_router(read_router(lambda _: parts.readings))
     _add_health(app, parts)
     _add_problems(app)
+    _add_openapi(app)
     app.middleware("http")(_log_request)
     return app
+
+
+async def _check_query(request: Request) -> None:
+    """Refuse what would silently become something else: bytes that are not UTF-8, a parameter that stands twice."""
+    seen: set[str] = set()
+    for part in request.scope["query_string"].split(b"&"):
+        name, value = (unquote_to_bytes(half.replace(b"+", b" ")) for half in part.partition(b"=")[::2])
+        field = name.decode("utf-8", "backslashreplace")
+        try:
+            value.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InvalidInput(f"{field} is not percent-encoded UTF-8", field=field) from error
+        if part and field in seen:
+            raise InvalidInput(f"{field} stands twice in the query", field=field)
+        seen.add(field)
+
+
+def _add_openapi(app: FastAPI) -> None:
+    """Bodies that routes read themselves bring their definitions along: put them where the references look."""
+    generate = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            document = generate()
+            components = document["components"]["schemas"]
+            for operation in (operation for path in document["paths"].values() for operation in path.values()):
+                for media in operation.get("requestBody", {}).get("content", {}).values():
+                    schema = media["schema"]
+                    for model in schema.get("anyOf", [schema]):
+                        for name, definition in model.pop("$defs", {}).items():
+                            components.setdefault(name, definition)
+        return generate()
+
+    app.openapi = openapi  # type: ignore[method-assign]
 
 
 def _add_health(app: FastAPI, parts: _Parts) -> None:
@@ -130,7 +176,11 @@ def _add_health(app: FastAPI, parts: _Parts) -> None:
     async def healthz() -> dict[str, str]:
         return {"status": "ok", "version": app.version}
 
-    @app.get("/readyz", tags=["health"], summary="Whether reads and writes can be answered; if not, why")
+    not_ready: dict[int | str, dict[str, Any]] = {503: {"description": "What cannot be answered, and why"}}
+
+    @app.get(
+        "/readyz", responses=not_ready, tags=["health"], summary="Whether reads and writes can be answered; if not, why"
+    )
     async def readyz() -> Response:
         problems: dict[str, str] = {}
         log: LogIdentity | None = None
@@ -164,13 +214,9 @@ def _add_problems(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> Response:
         if error.status_code == 405:
-            return _problem(problem_of(MethodNotAllowed(f"{request.method} is not a method of this route")))
+            refusal = MethodNotAllowed(f"{request.method} is not a method of this route")
+            return _problem(problem_of(refusal), error.headers)
         return _problem(problem_of(NotFound("there is no such route; the page of the API is /docs")))
-
-    @app.exception_handler(Exception)
-    async def unexpected(_: Request, error: Exception) -> Response:
-        _log.error("unexpected %s", type(error).__name__, exc_info=error)
-        return _problem(problem_of(LastwordError("something went wrong here; the log of the API says more")))
 
 
 def _invalid_parameter(error: RequestValidationError) -> LastwordError:
@@ -179,16 +225,28 @@ def _invalid_parameter(error: RequestValidationError) -> LastwordError:
     return invalid_input(first)
 
 
-def _problem(problem: Problem) -> Response:
-    headers = {"Retry-After": "1"} if problem.status == 503 else None
+def _problem(problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
+    if problem.status == 503:
+        headers = {"Retry-After": "1"}
     return Response(problem.model_dump_json(exclude_none=True), problem.status, headers, MEDIA_TYPE)
 
 
 async def _log_request(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
     """One line a request: method, route template, status, milliseconds. Never the query: it names people."""
     began = time.perf_counter()
-    response = await call_next(request)
+    try:
+        response = await call_next(request)
+    except ClientDisconnect:
+        response = Response(status_code=400)  # nobody reads it
+    except Exception as error:
+        response = _unexpected(error)
     route = request.scope.get("route")
     template = getattr(route, "path", "-")
     _log.info("%s %s %d %.1f ms", request.method, template, response.status_code, (time.perf_counter() - began) * 1000)
     return response
+
+
+def _unexpected(error: Exception) -> Response:
+    """A bug: its place goes to the log, its message does not, for it may quote what a person said."""
+    _log.error("unexpected %s\n%s", type(error).__name__, "".join(traceback.format_tb(error.__traceback__)).rstrip())
+    return _problem(problem_of(LastwordError("something went wrong here; the log of the API says more")))

@@ -20,6 +20,7 @@ from lastword_projector.store.runners import BlockingRunner
 from lastword_projector.worker.dead_letters import KafkaDeadLetters
 from lastword_projector.worker.group_protocol import probe
 from lastword_projector.worker.health import HealthServer
+from lastword_projector.worker.status import WorkerStatus
 from lastword_projector.worker.worker import Worker
 
 _log = logging.getLogger(__name__)
@@ -45,20 +46,34 @@ def run_api(settings: ApiSettings) -> None:
 
 
 def run_worker(settings: WorkerSettings) -> None:
-    """Project until SIGTERM or Ctrl-C. Raises LastwordError where log and checkpoint disagree."""
-    with _stopped_by_signals() as stop:
-        log = wait_for_log(settings.kafka_settings, lambda message: _log.warning("%s", message), stop)
-        if log is None:
-            return
-        worker = make_worker(settings, log)
-        with HealthServer(worker.status, settings.worker_host, settings.worker_port) as health:
-            _log.info("worker of log %s; /healthz on port %d", log.log_id, health.port)
-            worker.run(stop)
+    """Project until SIGTERM or Ctrl-C. Raises LastwordError where log and checkpoint disagree.
+
+    `/healthz` answers from the beginning, so that it can say what the worker waits for.
+    """
+    status = WorkerStatus(problem="the log has not been asked for yet")
+
+    def wait(message: str) -> None:
+        status.problem = message
+        _log.warning("%s", message)
+
+    with _stopped_by_signals() as stop, HealthServer(status, settings.worker_host, settings.worker_port) as health:
+        _log.info("/healthz on port %d", health.port)
+        log = wait_for_log(settings.kafka_settings, wait, stop)
+        if log is not None:
+            status.problem = None
+            _log.info("worker of log %s", log.log_id)
+            make_worker(settings, log, status=status).run(stop)
         _log.info("stopped")
 
 
-def make_worker(settings: WorkerSettings, log: LogIdentity, *, dead_letters: DeadLetters | None = None) -> Worker:
-    """A worker with its stores."""
+def make_worker(
+    settings: WorkerSettings,
+    log: LogIdentity,
+    *,
+    dead_letters: DeadLetters | None = None,
+    status: WorkerStatus | None = None,
+) -> Worker:
+    """A worker with its stores; it keeps `status` up to date."""
     config = settings.kafka_settings.client_config()
     protocol = probe(settings.kafka) if settings.group_protocol == "auto" else settings.group_protocol
     profile, history = stores(settings, log)
@@ -71,6 +86,7 @@ def make_worker(settings: WorkerSettings, log: LogIdentity, *, dead_letters: Dea
         history,
         dead_letters or KafkaDeadLetters(config, settings.dead_letter_topic),
         protocol=protocol,
+        status=status,
     )
 
 
