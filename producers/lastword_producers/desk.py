@@ -16,9 +16,10 @@ from lastword_projector.engine.keys import Keys, compile_registry
 from lastword_projector.engine.outcome import verdict_of
 from lastword_projector.engine.records import Record
 from lastword_projector.store.ports import Checkpoint, StoreUnavailable
-from lastword_schemas.drafts import CandidateDraft, EventDraft, read_draft, to_envelope
+from lastword_schemas import limits
+from lastword_schemas.drafts import CandidateDraft, Draft, EventDraft, read_draft, to_envelope
 from lastword_schemas.envelope import Envelope
-from lastword_schemas.errors import LastwordError
+from lastword_schemas.errors import InvalidInput, LastwordError, TooLarge
 from lastword_schemas.partitions import partition_for
 from lastword_schemas.positions import Receipt
 from lastword_schemas.verdicts import Outcome, Verdict
@@ -85,7 +86,7 @@ class Desk:
         return [await self._settle(item, None if wait_applied_s is None else deadline) for item in pending]
 
     async def _check(self, item: Any, kind: DraftKind) -> Envelope:
-        envelope = to_envelope(read_draft(item, kind), event_id=new_event_id(), published_at=utc_now())
+        envelope = to_envelope(_draft(item, kind), event_id=new_event_id(), published_at=utc_now())
         if envelope.key is not None:
             partition = partition_for(envelope.owner, self.log.partitions)
             try:
@@ -143,3 +144,13 @@ class Desk:
             return verdict
         first = await self._projection.record(receipt.partition, owner, record.related[0])
         return verdict if first is None else verdict_of(first, receipt.partition)
+
+
+def _draft(item: Any, kind: DraftKind) -> Draft:
+    try:
+        return read_draft(item, kind)
+    except InvalidInput as error:
+        if (error.field or "").startswith("value."):  # any JSON is a value, but the reader gives up far inside
+            message = f"value is nested deeper than {limits.MAX_VALUE_DEPTH} levels"
+            raise TooLarge(message, field="value") from error
+        raise

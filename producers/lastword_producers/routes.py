@@ -104,6 +104,7 @@ def write_router(desk: Callable[[Request], Desk]) -> APIRouter:
     @router.post(
         "/v1/events",
         response_model=ItemAnswer | BatchAnswer,
+        responses=_answers(ItemAnswer | BatchAnswer),
         status_code=_ACCEPTED,
         summary="Publish one statement or turn, or many as {events: [...]}",
         openapi_extra=body_docs(EventDraft, EventBatch),
@@ -114,6 +115,7 @@ def write_router(desk: Callable[[Request], Desk]) -> APIRouter:
     @router.post(
         "/v1/candidates",
         response_model=ItemAnswer | BatchAnswer,
+        responses=_answers(ItemAnswer | BatchAnswer),
         status_code=_ACCEPTED,
         summary="Publish one candidate, or many as {candidates: [...]}",
         openapi_extra=body_docs(CandidateDraft, CandidateBatch),
@@ -122,7 +124,11 @@ def write_router(desk: Callable[[Request], Desk]) -> APIRouter:
         return await _write(desk(request), await read_json(request.stream()), CandidateDraft, "candidates", query)
 
     @router.delete(
-        "/v1/value", response_model=ItemAnswer, status_code=_ACCEPTED, summary="Publish a tombstone for one key"
+        "/v1/value",
+        response_model=ItemAnswer,
+        responses=_answers(ItemAnswer),
+        status_code=_ACCEPTED,
+        summary="Publish a tombstone for one key",
     )
     async def delete(request: Request, query: Annotated[DeleteQuery, Query()]) -> Response:
         draft = {
@@ -140,6 +146,20 @@ def write_router(desk: Callable[[Request], Desk]) -> APIRouter:
     return router
 
 
+def _answers(model: Any) -> dict[int | str, dict[str, Any]]:
+    """The OpenAPI part on answers other than `accepted`. A problem may also be that of every item of a batch."""
+    is_batch = model is not ItemAnswer
+    schemas = {MEDIA_TYPE: Problem} | ({"application/json": BatchAnswer} if is_batch else {})
+    content = {kind: {"schema": {"$ref": f"#/components/schemas/{of.__name__}"}} for kind, of in schemas.items()}
+    answers: dict[int | str, dict[str, Any]] = {
+        _APPLIED: {"model": model, "description": "Every event counts (with wait=applied)"},
+        "default": {"description": "Refused, failed or unknown", "content": content},
+    }
+    if is_batch:
+        answers[_MIXED] = {"model": BatchAnswer, "description": "The events fared differently"}
+    return answers
+
+
 async def _write(desk: Desk, body: Any, kind: DraftKind, many: str, query: WriteQuery) -> Response:
     if isinstance(body, dict) and many in body:
         items = _items(body, many)
@@ -151,7 +171,8 @@ async def _write(desk: Desk, body: Any, kind: DraftKind, many: str, query: Write
 
 def _items(body: dict[str, Any], many: str) -> Sequence[Any]:
     if len(body) > 1:
-        raise InvalidInput(f"beside '{many}' the request has other members", field=min(set(body) - {many}))
+        other = min(set(body) - {many}).encode("utf-8", "backslashreplace").decode()
+        raise InvalidInput(f"beside '{many}' the request has other members", field=other)
     items = body[many]
     if not isinstance(items, list) or not items:
         raise InvalidInput(f"'{many}' is not a list with at least one event", field=many)
@@ -190,8 +211,8 @@ def _single_response(settled: Settled) -> Response:
         raise settled.error
     if item.outcome == "refused" and item.verdict is not None:
         error = Refused(f"the log has the event, and it does not count: {item.verdict.detail}")
-        members = {"receipt": item.receipt, "verdict": item.verdict}
-        problem = problem_of(error, **{name: part.model_dump(mode="json") for name, part in members.items() if part})
+        members = item.model_dump(mode="json", include={"receipt", "verdict"}, exclude_none=True)
+        problem = problem_of(error, **members)
         return Response(problem.model_dump_json(exclude_none=True), problem.status, media_type=MEDIA_TYPE)
     return _json(item, _status(item))
 

@@ -111,10 +111,8 @@ class Readings:
         self, asked: Asked, *, scope: str | None, everything: bool, limit: int, page: str | None
     ) -> ProfileAnswer:
         """A page of an owner's entries; the ones that apply, or also tombstones and expired ones."""
-        place = _Page.parse(page, ("profile", asked, scope, everything)) if page else None
-        if place is not None:
-            asked = replace(asked, boundary=replace(asked.boundary, known_at=place.known_at))
-        reading, checkpoint, entries, moment = await self._state(asked, None)
+        place = _Page.parse(page, ("profile", asked, scope, everything))
+        reading, checkpoint, entries, moment = await self._state(asked, None, place)
         after = None if place is None else tuple(place.after)
         wanted = sorted(
             at
@@ -129,15 +127,14 @@ class Readings:
         ]
         more = None
         if len(wanted) > limit:
-            more = _Page(reading.known_at, list(wanted[limit - 1])).text(("profile", asked, scope, everything))
+            last = wanted[limit - 1]
+            more = _Page(reading.known_at, moment, list(last)).text(("profile", asked, scope, everything))
         return ProfileAnswer(**dict(reading), entries=shown, next_page=more)
 
     async def versions(self, asked: Asked, scope: str, key: str, *, limit: int, page: str | None) -> HistoryAnswer:
         """A page of a key's versions, in source order."""
-        place = _Page.parse(page, ("versions", asked, scope, key)) if page else None
-        if place is not None:
-            asked = replace(asked, boundary=replace(asked.boundary, known_at=place.known_at))
-        reading, _, records, resolved = await self._records(asked)
+        place = _Page.parse(page, ("versions", asked, scope, key))
+        reading, _, records, resolved = await self._records(asked, place)
         counting = [
             record
             for record in records
@@ -145,10 +142,11 @@ class Readings:
             and answering.counts_within(record, as_of=resolved.as_of, known_at=resolved.known_at)
         ]
         found = versions.versions(counting, resolved.moment)
-        first = 0 if place is None else int(place.after[0])
+        first = 0 if place is None else place.number
         more = None
         if len(found) > first + limit:
-            more = _Page(reading.known_at, [str(first + limit)]).text(("versions", asked, scope, key))
+            place = _Page(reading.known_at, resolved.moment, [str(first + limit)])
+            more = place.text(("versions", asked, scope, key))
         page_of = found[first : first + limit]
         return HistoryAnswer(**dict(reading), scope=scope, key=key, versions=page_of, next_page=more)
 
@@ -156,10 +154,8 @@ class Readings:
         self, asked: Asked, scope: str | None, key: str | None, *, limit: int, page: str | None
     ) -> HistoryAnswer:
         """A page of an owner's events (of one scope or key), in accepted order, refused ones and duplicates too."""
-        place = _Page.parse(page, ("events", asked, scope, key)) if page else None
-        if place is not None:
-            asked = replace(asked, boundary=replace(asked.boundary, known_at=place.known_at))
-        reading, checkpoint, records, resolved = await self._records(asked)
+        place = _Page.parse(page, ("events", asked, scope, key))
+        reading, checkpoint, records, resolved = await self._records(asked, place)
         within = [
             record
             for record in records
@@ -167,7 +163,7 @@ class Readings:
             and (resolved.as_of is None or record.source_sequence <= resolved.as_of)
         ]
         status_of = versions.statuses(within, resolved.moment)
-        after = -1 if place is None else int(place.after[0])
+        after = -1 if place is None else place.number
         wanted = [
             record
             for record in within
@@ -179,7 +175,8 @@ class Readings:
         shown = [versions.event_answer(record, status_of[record.sequence], partition) for record in wanted[:limit]]
         more = None
         if len(wanted) > limit:
-            more = _Page(reading.known_at, [str(wanted[limit - 1].sequence)]).text(("events", asked, scope, key))
+            place = _Page(reading.known_at, resolved.moment, [str(wanted[limit - 1].sequence)])
+            more = place.text(("events", asked, scope, key))
         return HistoryAnswer(**dict(reading), scope=scope, key=key, events=shown, next_page=more)
 
     async def outcome(self, asked: Asked, event_id: str) -> Verdict:
@@ -205,10 +202,10 @@ class Readings:
         return reading, [answering.inspection(reading, checkpoint, entries, scopes, key, moment) for key in keys]
 
     async def _state(
-        self, asked: Asked, wanted: Sequence[tuple[str, str]] | None
+        self, asked: Asked, wanted: Sequence[tuple[str, str]] | None, place: "_Page | None" = None
     ) -> tuple[Reading, Checkpoint, answering.Entries, int]:
         """Entries within the boundary: from the profile if it is open, else folded from history."""
-        if asked.boundary.is_open:
+        if asked.boundary.is_open and place is None:
             partition = await self.partition_of(asked.owner)
             found, checkpoint = await self._await_demand(
                 asked, partition, lambda: self._reader.entries(partition, asked.owner, wanted)
@@ -217,19 +214,25 @@ class Readings:
                 asked.owner, checkpoint, known_at=checkpoint.last_sequence, from_profile=True
             )
             return reading, checkpoint, answering.from_profile(found.entries), self._now()
-        reading, checkpoint, records, resolved = await self._records(asked)
+        reading, checkpoint, records, resolved = await self._records(asked, place)
         if wanted is not None:
             chosen = frozenset(wanted)
             records = [record for record in records if (record.scope, record.key) in chosen]
         entries = answering.from_history(records, as_of=resolved.as_of, known_at=resolved.known_at)
         return reading, checkpoint, entries, resolved.moment
 
-    async def _records(self, asked: Asked) -> tuple[Reading, Checkpoint, list[Record], Resolved]:
+    async def _records(
+        self, asked: Asked, place: "_Page | None" = None
+    ) -> tuple[Reading, Checkpoint, list[Record], Resolved]:
+        """All of an owner's records and the boundary; of a later page the first page's boundary and moment."""
         partition = await self.partition_of(asked.owner)
         found, checkpoint = await self._await_demand(
             asked, partition, lambda: self._reader.history(partition, asked.owner)
         )
-        resolved = resolve(asked.boundary, found.records, checkpoint, self._now())
+        boundary = asked.boundary if place is None else replace(asked.boundary, known_at=place.known_at)
+        resolved = resolve(boundary, found.records, checkpoint, self._now())
+        if place is not None:
+            resolved = replace(resolved, moment=place.moment)
         reading = answering.reading_of(
             asked.owner,
             checkpoint,
@@ -262,26 +265,46 @@ class Readings:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """Where a page begins, and up to where the log counts for all pages of the reading."""
+    """Where a page begins, and of which moment all pages of the reading are."""
 
     known_at: int
+    """Up to where the log counts, as a sequence."""
+    moment: int
+    """What expiry is compared with, microseconds since 1970."""
     after: list[str]
+    """Scope and key of the last entry shown; or one number: the next version's, or the last event's sequence."""
+
+    @property
+    def number(self) -> int:
+        """The one number in `after`."""
+        try:
+            (text,) = self.after
+            return int(text)
+        except ValueError as error:
+            raise _no_page() from error
 
     def text(self, question: tuple[Any, ...]) -> str:
-        data = [self.known_at, self.after, _digest(question)]
+        data = [self.known_at, self.moment, self.after, _digest(question)]
         return base64.urlsafe_b64encode(jsontext.dump(data).encode()).decode().rstrip("=")
 
     @classmethod
-    def parse(cls, text: str, question: tuple[Any, ...]) -> "_Page":
+    def parse(cls, text: str | None, question: tuple[Any, ...]) -> "_Page | None":
+        """The page that a `next_page` names; None for None. Raises InvalidInput."""
+        if text is None:
+            return None
         try:
             data = jsontext.parse(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-            known_at, after, digest = data
-            page = cls(int(known_at), [str(part) for part in after])
-        except (binascii.Error, ValueError, TypeError) as error:
-            raise InvalidInput("page is not one that an answer gave as next_page", field="page") from error
+            known_at, moment, after, digest = data
+            page = cls(int(known_at), int(moment), [str(part) for part in after])
+        except (binascii.Error, ValueError, TypeError, OverflowError) as error:
+            raise _no_page() from error
         if digest != _digest(question):
             raise InvalidInput("page belongs to a question with other parameters", field="page")
         return page
+
+
+def _no_page() -> InvalidInput:
+    return InvalidInput("page is not one that an answer gave as next_page", field="page")
 
 
 def _digest(question: tuple[Any, ...]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from lastword_query_api.boundary import Boundary
 from lastword_query_api.readings import Asked, Readings
@@ -13,7 +13,7 @@ from lastword_schemas.answers import HistoryAnswer, InspectionRecord, ProfileAns
 from lastword_schemas.bodies import body_docs, read_json
 from lastword_schemas.envelope import EventId, KeyText, OwnerText, ScopeText
 from lastword_schemas.errors import InvalidInput
-from lastword_schemas.identity import GLOBAL, scope_chain
+from lastword_schemas.identity import GLOBAL, check_key, check_scope, scope_chain
 from lastword_schemas.model import Model
 from lastword_schemas.positions import parse_demand
 from lastword_schemas.verdicts import Verdict
@@ -87,19 +87,50 @@ class OutcomeQuery(Demanding):
     id: EventId
 
 
+def _each(field: str, check: Callable[[str], str]) -> Callable[[list[str]], list[str]]:
+    """Check every item of a list; a complaint names its place."""
+
+    def run(items: list[str]) -> list[str]:
+        for number, item in enumerate(items):
+            try:
+                check(item)
+            except InvalidInput as error:
+                raise InvalidInput(error.message, field=f"{field}.{number}") from error
+        return items
+
+    return run
+
+
 class ValuesRequest(Bounded):
     """Body of `POST /v1/values/read`."""
 
     model_config = ConfigDict(strict=True)
 
-    scopes: list[ScopeText] | None = Field(default=None, min_length=1, max_length=limits.MAX_SCOPES_PER_READ)
+    scopes: Annotated[list[str], AfterValidator(_each("scopes", check_scope))] | None = Field(
+        default=None, min_length=1, max_length=limits.MAX_SCOPES_PER_READ
+    )
     """The chain, first scope first; default: `scope`, then global."""
     scope: ScopeText = GLOBAL
-    keys: list[KeyText] = Field(min_length=1, max_length=limits.MAX_KEYS_PER_READ)
+    keys: Annotated[list[str], AfterValidator(_each("keys", check_key))] = Field(
+        min_length=1, max_length=limits.MAX_KEYS_PER_READ
+    )
     as_of: str | int | None = None  # type: ignore[assignment]
     """A sequence (a number or its digits) or an RFC 3339 instant, inclusive."""
     known_at: str | int | None = None  # type: ignore[assignment]
     """A sequence, inclusive."""
+
+    @field_validator("as_of", "known_at", mode="before")
+    @classmethod
+    def _number_or_text(cls, value: object, info: ValidationInfo) -> object:
+        if value is None or (isinstance(value, str | int) and not isinstance(value, bool)):
+            return value
+        raise InvalidInput(f"{info.field_name} is neither a whole number nor a text", field=info.field_name)
+
+    @model_validator(mode="after")
+    def _one_chain(self) -> "ValuesRequest":
+        if self.scopes is not None and "scope" in self.model_fields_set:
+            raise InvalidInput("scope and scopes: say one of them", field="scopes")
+        return self
 
     def asked(self, boundary: Boundary | None = None) -> Asked:
         """The demand and the boundary, read. Raises InvalidInput."""
@@ -124,9 +155,11 @@ def read_router(readings: Callable[[Request], Readings]) -> APIRouter:
         openapi_extra=body_docs(ValuesRequest),
     )
     async def values(request: Request) -> Response:
+        for name in request.query_params:
+            raise InvalidInput(f"{name} belongs into the body: this route takes nothing in its query", field=name)
         body = ValuesRequest.read(await read_json(request.stream()))
         chain = list(dict.fromkeys(body.scopes or scope_chain(body.scope)))
-        return _json(await readings(request).values(body.asked(), chain, list(dict.fromkeys(body.keys))))
+        return _json(await readings(request).values(body.asked(), chain, body.keys))
 
     @router.get("/v1/profile", response_model=ProfileAnswer, summary="An owner's entries")
     async def profile(request: Request, query: Annotated[ProfileQuery, Query()]) -> Response:
