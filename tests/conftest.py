@@ -61,7 +61,7 @@ def broker(request: pytest.FixtureRequest) -> Broker:
 
 @pytest.fixture(scope="session")
 def lastword(request: pytest.FixtureRequest, broker: Broker) -> Iterator[RunningLastword]:
-    """A whole lastword on each broker in turn, shared by all tests: use owners of your own, leave the worker running."""
+    """A whole lastword on each broker in turn, shared by all tests: use owners of your own, leave the worker be."""
     url: str = services.running_redis() or request.getfixturevalue("store").url
     with RunningLastword(broker.bootstrap_servers, services.shared_database(url)) as running:
         yield running

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import re
 import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
@@ -19,6 +20,9 @@ MAX_RECORD_BYTES: Final = 1_048_576
 
 _CRITICAL: Final = 2
 """librdkafka's log level; what is less than critical reaches the caller as an error and needs no second line."""
+
+_VARYING: Final = re.compile(r" \(after \d+ms in state .*\)$")
+"""What librdkafka adds to an error and is different each time."""
 
 _REFUSALS: Final = frozenset(
     {
@@ -233,7 +237,7 @@ class Broker:
 
     def _note(self, error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN or not self._trouble:
-            self._trouble = error.str()
+            self._trouble = _VARYING.sub("", error.str())
 
     def _left(self) -> float:
         return max(0.1, self._deadline - time.monotonic())

@@ -211,8 +211,8 @@ def _single_response(settled: Settled) -> Response:
         raise settled.error
     if item.outcome == "refused" and item.verdict is not None:
         error = Refused(f"the log has the event, and it does not count: {item.verdict.detail}")
-        members = {"receipt": item.receipt, "verdict": item.verdict}
-        problem = problem_of(error, **{name: part.model_dump(mode="json") for name, part in members.items() if part})
+        members = item.model_dump(mode="json", include={"receipt", "verdict"}, exclude_none=True)
+        problem = problem_of(error, **members)
         return Response(problem.model_dump_json(exclude_none=True), problem.status, media_type=MEDIA_TYPE)
     return _json(item, _status(item))
 

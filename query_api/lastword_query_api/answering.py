@@ -7,7 +7,7 @@ from typing import Any
 
 from lastword_projector.engine.fold import fold
 from lastword_projector.engine.records import Entry, Record, sequence_in
-from lastword_projector.store.plans import StoredEntry
+from lastword_projector.store.packing import StoredEntry
 from lastword_projector.store.ports import Checkpoint
 from lastword_schemas import jsontext
 from lastword_schemas.answers import (
@@ -208,4 +208,4 @@ def authority_of(record: Record) -> Authority | None:
 
 def value_of(record: Record) -> Any:
     """The value as Python has JSON."""
-    return None if record.value is None else jsontext.parse(record.value)
+    return None if record.value is None else jsontext.parse_stored(record.value)

@@ -95,7 +95,11 @@ class RunningLastword:
         self._api_thread = threading.Thread(target=self._server.run, name="api")
         self._api_thread.start()
         self.http = httpx.Client(base_url=f"http://{self.api_settings.host}:{self.api_settings.port}", timeout=40)
-        self.until(lambda: self._status("/readyz") == 200, "the API to be ready")
+        try:
+            self.until(lambda: self._status("/readyz") == 200, "the API to be ready")
+        except BaseException:  # else the threads keep pytest from ending
+            self.__exit__(None, None, None)
+            raise
         return self
 
     def __exit__(

@@ -11,11 +11,12 @@ from typing import Any
 import msgspec
 
 from lastword_schemas import jsontext, limits
-from lastword_schemas.authority import PLANNED_FIELDS, PLANNED_OPERATIONS, Authority, Operation, Role, refusal
+from lastword_schemas.authority import PLANNED_FIELDS, Authority, Operation, Role, refusal
 from lastword_schemas.control import GENESIS_KEY, REGISTRY_KEY, Genesis, RegistryRecord, parse_control
 from lastword_schemas.envelope import VERSION
 from lastword_schemas.errors import InvalidInput
 from lastword_schemas.identity import Owner, check_name
+from lastword_schemas.model import parse_instant
 from lastword_schemas.positions import parse_receipt
 
 
@@ -55,7 +56,7 @@ class Event(msgspec.Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     scope: str
     operation: Operation
     actor: Actor
-    body: Body
+    body: Body = msgspec.field(default_factory=Body)
     key: str | None = None
     authority: Authority = Authority.STATED
     confidence: float | None = None
@@ -64,9 +65,9 @@ class Event(msgspec.Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     span: tuple[int, int] | None = None
     thread: str | None = None
     message: str | None = None
-    occurred_at: datetime | None = None
-    published_at: datetime | None = None
-    expires_at: datetime | None = None
+    occurred_at: str | None = None
+    published_at: str | None = None
+    expires_at: str | None = None
     kid: str = ""
 
     @property
@@ -112,7 +113,10 @@ _decode = msgspec.json.Decoder(Event, strict=True).decode
 _decode_value = msgspec.json.Decoder().decode
 _is_uuid = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").fullmatch
 _is_number = re.compile(rb"-?[0-9]{1,15}").fullmatch
+_SHORTEST_INSTANT = len("2026-03-01T12:00:00Z")
+_LAST_YEAR = 9999
 _CONTROL_KEYS = frozenset({GENESIS_KEY.encode(), REGISTRY_KEY.encode()})
+_OPERATIONS = frozenset(operation.value for operation in Operation)
 _LITERALS = frozenset({b"true", b"false", b"null"})
 
 
@@ -131,7 +135,7 @@ def decode(record: LogRecord) -> Decoded:
             _check(event)
             return event
         problem = f"envelope version {event.v}"
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         problem = error.message if isinstance(error, InvalidInput) else str(error)
     return salvage(value, problem)
 
@@ -163,8 +167,8 @@ def _check(event: Event) -> None:
     if event.confidence is not None and not 0 <= event.confidence <= 1:
         raise InvalidInput("confidence is not between 0 and 1", field="confidence")
     for instant in (event.published_at, event.occurred_at, event.expires_at):
-        if instant is not None and instant.tzinfo is None:
-            raise InvalidInput("an instant needs its offset")
+        if instant is not None:
+            _check_instant(instant)
     check_name_cached(event.actor.service, "actor.service")
     if event.thread is not None:
         check_name_cached(event.thread, "thread")
@@ -192,7 +196,17 @@ def _check_value(value: msgspec.Raw | msgspec.UnsetType) -> None:
     raw = bytes(value)
     if len(raw) < limits.MAX_VALUE_BYTES and (raw[:1] == b'"' or raw in _LITERALS or _is_number(raw) is not None):
         return
-    jsontext.check_value(jsontext.parse(raw))
+    jsontext.check_value(jsontext.parse_stored(raw))
+
+
+def _check_instant(text: str) -> None:
+    """Whether `parse_instant` takes the text; most often without calling it."""
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidInput("not an RFC 3339 instant") from error
+    if instant.tzinfo is None or len(text) < _SHORTEST_INSTANT or not 1 < instant.year < _LAST_YEAR:
+        parse_instant(text)
 
 
 def _check_length(field: str, text: str, longest: int) -> None:
@@ -250,8 +264,8 @@ def salvage(value: bytes, problem: str) -> Malformed | Undecodable | Newer:
         return Newer(f"envelope version {version}; this build reads {VERSION}")
     if version != VERSION:
         return Undecodable(f"not an envelope: {problem}")
-    if isinstance(operation := data.get("operation"), str) and operation in PLANNED_OPERATIONS:
-        return Newer(f"operation '{operation}', which this build does not support")
+    if isinstance(operation := data.get("operation"), str) and operation not in _OPERATIONS:
+        return Newer(f"operation {operation[:40]!a}, which this build does not know")
     if planned := PLANNED_FIELDS & data.keys():
         return Newer(f"field '{min(planned)}', which this build does not support")
     if isinstance(kid := data.get("kid"), str) and kid:
@@ -265,7 +279,7 @@ def salvage(value: bytes, problem: str) -> Malformed | Undecodable | Newer:
 
 def _lenient(value: bytes) -> Any:
     try:
-        return jsontext.parse(value)
+        return jsontext.parse_stored(value)
     except InvalidInput:
         return None
 

@@ -34,7 +34,7 @@ class Keys:
         validator = self._validators.get(key)
         if validator is None:
             return None
-        errors = list(validator.iter_errors(jsontext.parse(value)))
+        errors = list(validator.iter_errors(jsontext.parse_stored(value)))
         if not errors:
             return None
         error = errors[0]

@@ -33,7 +33,7 @@ from lastword_projector.engine.verdict import (
 from lastword_schemas.authority import AuthorityRank, Operation, Role
 from lastword_schemas.control import Genesis, RegistryRecord
 from lastword_schemas.errors import InvalidInput, LastwordError
-from lastword_schemas.model import to_micros
+from lastword_schemas.model import parse_instant, to_micros
 from lastword_schemas.positions import sequence_of
 from lastword_schemas.registry import Registry
 from lastword_schemas.verdicts import Effect, Reason
@@ -366,8 +366,8 @@ def _record_of(record: LogRecord, event: Event, sequence: int) -> Record:
         event.thread,
         event.message,
         event.confidence,
-        None if event.occurred_at is None else to_micros(event.occurred_at),
-        None if event.expires_at is None else to_micros(event.expires_at),
+        None if event.occurred_at is None else to_micros(parse_instant(event.occurred_at)),
+        None if event.expires_at is None else to_micros(parse_instant(event.expires_at)),
     )
 
 

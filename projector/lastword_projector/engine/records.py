@@ -119,7 +119,12 @@ def same_value(one: Record, other: Record) -> bool:
         return one.operation == other.operation
     if one.value is None or other.value is None or (_is_plain(one.value) and _is_plain(other.value)):
         return False
-    return jsontext.canonical(jsontext.parse(one.value)) == jsontext.canonical(jsontext.parse(other.value))
+        return canonical_value(one.value) == canonical_value(other.value)
+
+
+def canonical_value(value: bytes) -> str:
+    """The canonical text of a value as it stands in the log."""
+    return jsontext.canonical(jsontext.parse_stored(value))
 
 
 _is_plain = re.compile(rb'"[^"\\]*"|-?(?:0|[1-9][0-9]*)|true|false|null', re.DOTALL).fullmatch

@@ -5,10 +5,9 @@ from typing import NamedTuple
 
 from lastword_projector.engine.decode import Event, actor_problem
 from lastword_projector.engine.keys import Keys
-from lastword_projector.engine.records import Record
-from lastword_schemas import jsontext
+from lastword_projector.engine.records import Record, canonical_value
 from lastword_schemas.authority import AuthorityRank, Operation
-from lastword_schemas.model import to_micros
+from lastword_schemas.model import parse_instant, to_micros
 from lastword_schemas.positions import parse_receipt
 from lastword_schemas.verdicts import Reason
 
@@ -26,8 +25,8 @@ def same_content(event: Event, first: Record) -> bool:
     value, body = event.value, event.body
     equal_values = first.value == value
     if not equal_values and first.value is not None and value is not None:
-        equal_values = _canonical(first.value) == _canonical(value)
-    expires_at = None if event.expires_at is None else to_micros(event.expires_at)
+        equal_values = canonical_value(first.value) == canonical_value(value)
+    expires_at = None if event.expires_at is None else to_micros(parse_instant(event.expires_at))
     is_candidate = event.source_event_id is not None
     own_place = is_candidate or (first.thread, first.message) == (event.thread, event.message)
     return (
@@ -112,7 +111,3 @@ def _judge_reading(event: Event, source: Record) -> Refusal | None:
             f"the cited statement has authority '{AuthorityRank(source.authority).authority}'",
         )
     return None
-
-
-def _canonical(value: bytes) -> str:
-    return jsontext.canonical(jsontext.parse(value))

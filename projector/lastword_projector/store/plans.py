@@ -9,7 +9,14 @@ from lastword_projector.engine.records import Entry, Record, pack_record, sequen
 from lastword_projector.store.calls import Call, Plan, script_call
 from lastword_projector.store.names import Names, bucket_of, event_digest, field_of, scope_and_key
 from lastword_projector.store.packing import StoredEntry, pack_head, unpack_entry
-from lastword_projector.store.ports import Checkpoint, CommitRefused, Loaded, OtherProjection, history_lost
+from lastword_projector.store.ports import (
+    Checkpoint,
+    CommitRefused,
+    Loaded,
+    OtherProjection,
+    StoreUnavailable,
+    history_lost,
+)
 from lastword_schemas import jsontext
 from lastword_schemas.control import Genesis
 from lastword_schemas.positions import MAX_SEQUENCE, sequence_of
@@ -19,6 +26,8 @@ SLICE = 256
 """Records fetched at a time from a history, so that no read blocks Redis for long."""
 _CHECKPOINT_FIELDS = ("next", "fold", "genesis", "registry", "clock")  # `read.lua` and `slice.lua` give the same
 _SEQUENCE_LENGTH = 16
+_BEING_EMPTIED = b"being-emptied"
+"""Stands where the next sequence should: no commit expects it."""
 _WINDOW = 16
 """Indexed events of a key fetched at a time: nearly always enough to tell its entry."""
 
@@ -321,17 +330,26 @@ def history(names: Names, partition: int, owner: str) -> Plan[HistoryRead]:
         first += SLICE
 
 
-def names_below(names: Names, partition: int, cursor: int = 0) -> Plan[tuple[int, list[bytes]]]:
-    """Some keys of a partition, and the cursor to go on with (0 = that was all); for emptying a namespace."""
+def clear(names: Names, partition: int) -> Plan[int]:
+    """Remove everything of the partition in this namespace; how many keys there were.
+
+    First the checkpoint becomes one that nobody can have folded from, so that no worker commits meanwhile; it goes last.
+    If that is broken off, the partition stays closed until it is done again.
+    """
+    checkpoint_name = names.checkpoint(partition).encode()
+    yield [Call(("HSET", checkpoint_name, "next", _BEING_EMPTIED), int)]
     pattern = _escaped(names.prefix(partition)) + "*"
-    (reply,) = yield [Call(("SCAN", cursor, "MATCH", pattern, "COUNT", 1000), list)]
-    return int(reply[0]), list(reply[1])
-
-
-def remove(keys: Sequence[bytes]) -> Plan[None]:
-    """Remove keys without blocking Redis."""
-    if keys:
-        yield [Call(("UNLINK", *keys), int)]
+    removed = cursor = 0
+    while True:
+        (reply,) = yield [Call(("SCAN", cursor, "MATCH", pattern, "COUNT", 1000), list)]
+        cursor, found = int(reply[0]), [name for name in reply[1] if name != checkpoint_name]
+        if found:
+            (count,) = yield [Call(("UNLINK", *found), int)]
+            removed += count
+        if cursor == 0:
+            break
+    yield [Call(("UNLINK", checkpoint_name), int)]
+    return removed + 1
 
 
 def _check_commit(partition: int, genesis: Genesis, reply: list[bytes]) -> None:
@@ -355,6 +373,8 @@ def _check_commit(partition: int, genesis: Genesis, reply: list[bytes]) -> None:
 
 def _checkpoint(fields: Sequence[bytes | None]) -> Checkpoint | None:
     upcoming, fold_version, genesis, registry, clock = fields
+    if upcoming == _BEING_EMPTIED:
+        raise StoreUnavailable("the namespace is being emptied; if nobody is at it, run `lastword rebuild` again")
     if upcoming is None or genesis is None or fold_version is None:
         return None
     return Checkpoint(

@@ -38,11 +38,8 @@ class RedisStore:
         self._pipe.reset()
 
     def clear(self, partition: int) -> int:
-        """Remove everything of the partition in this namespace, history too; how many keys there were."""
-        removed, cursor = 0, 0
-        while True:
-            cursor, keys = self._pipe.run(plans.names_below(self._names, partition, cursor))
-            self._pipe.run(plans.remove(keys))
-            removed += len(keys)
-            if cursor == 0:
-                return removed
+        """Remove everything of the partition in this namespace, history too; how many keys there were.
+
+        Nobody can commit meanwhile.
+        """
+        return self._pipe.run(plans.clear(self._names, partition))

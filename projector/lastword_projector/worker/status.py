@@ -38,11 +38,14 @@ class WorkerStatus:
     group_protocol: str = ""
     problem: str | None = None
     """What keeps the whole worker from working; None if nothing does."""
+    unreachable: str | None = None
+    """Why Kafka cannot be reached; None if it can."""
 
     @property
     def healthy(self) -> bool:
         """Whether everything assigned is being folded."""
-        return self.problem is None and all(status.waits is None for status in list(self.partitions.values()))
+        is_working = self.problem is None and self.unreachable is None
+        return is_working and all(status.waits is None for status in list(self.partitions.values()))
 
     def report(self, now_ms: int | None = None) -> dict[str, Any]:
         """The answer of `/healthz`."""
@@ -52,7 +55,7 @@ class WorkerStatus:
         seconds = [status.seconds_behind(now) for status in partitions.values()]
         return {
             "status": "ok" if self.healthy else "failing",
-            "problem": self.problem,
+            "problem": self.problem or self.unreachable,
             "group_protocol": self.group_protocol,
             "records_behind": sum(count for count in behind if count is not None),
             "seconds_behind": max((age for age in seconds if age is not None), default=0.0),

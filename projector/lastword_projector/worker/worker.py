@@ -1,9 +1,11 @@
 """The loop of a projector worker: consume, fold, commit; rebalance, back off, stop."""
 
+import contextlib
 import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from confluent_kafka import (
     OFFSET_END,
@@ -33,6 +35,8 @@ _POLL_S = 0.1
 _HINT_EVERY_S = 2.0
 _LOOK_EVERY_S = 1.0
 _BACK_OFF_S = 1.0
+_CRITICAL = 2
+"""librdkafka's log level: what is less than critical is told by the worker itself, once."""
 _GONE = frozenset(
     {
         KafkaError._AUTO_OFFSET_RESET,
@@ -79,7 +83,9 @@ class Worker:
         self._looked: dict[int, int] = {}
         self.status = status or WorkerStatus()
         self.status.group_protocol = protocol
-        self._consumer = Consumer(consumer_config(config, group, protocol), logger=_log)
+        self._trouble = ""
+        settings = consumer_config(config, group, protocol) | {"error_cb": self._client_error, "log_level": _CRITICAL}
+        self._consumer = Consumer(settings, logger=_log)
 
     def run(self, stop: threading.Event) -> None:
         """Work until `stop` is set, then leave the group.
@@ -129,7 +135,9 @@ class Worker:
             if partition in self._broken or projector.waits is not None:
                 continue
             run = self._contiguous(partition, records)
-            if self._guarded(partition, lambda run=run, projector=projector: projector.take(run)):  # type: ignore[misc]
+            if projector.recorded_at is None and run:
+                projector.recorded_at = run[0].recorded_at  # so that a worker held up at once says how far behind
+            if self._guarded(partition, partial(projector.take, run)):
                 taken.append((partition, records))
         return taken
 
@@ -153,7 +161,7 @@ class Worker:
             self._seek(partition)
             self._note(partition)
         except (StoreUnavailable, DeadLetterNotWritten) as error:
-            self._break(partition, error)
+            self._break(partition, error)  # what was folded in memory is not in the store: nothing to tell of
         else:
             return True
         return False
@@ -168,6 +176,8 @@ class Worker:
         if now - self._looked_at < _LOOK_EVERY_S:
             return
         self._looked_at = now
+        if self.status.unreachable is not None:
+            self._ask_kafka()
         for partition, projector in self._projectors.items():
             if partition in self._broken or self._looked.get(partition) != projector.next_offset:
                 self._looked[partition] = projector.next_offset
@@ -183,6 +193,20 @@ class Worker:
             except StoreUnavailable as error:
                 self._break(partition, error)
                 return
+
+    def _client_error(self, error: KafkaError) -> None:
+        """The client goes on trying by itself; that no broker answers is told once, not with each of its attempts."""
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self._trouble = error.str()
+        elif self.status.unreachable is None:
+            self.status.unreachable = f"Kafka does not answer: {self._trouble or error.str()}; it is tried again"
+            _log.warning("waiting: %s", self.status.unreachable)
+
+    def _ask_kafka(self) -> None:
+        with contextlib.suppress(KafkaException):
+            self._consumer.list_topics(self._topic, timeout=_BACK_OFF_S / 2)
+            self.status.unreachable = None
+            _log.info("Kafka answers again")
 
     def _break(self, partition: int, error: LastwordError) -> None:
         self._broken.add(partition)

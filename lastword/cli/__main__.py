@@ -1,0 +1,5 @@
+"""`python -m lastword.cli` is `lastword`."""
+
+from lastword.cli import main
+
+main()

@@ -1,0 +1,256 @@
+"""Commands that look after log and projection: keys, topics, rebuild. They go to Kafka and Redis themselves."""
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from lastword.cli import render
+from lastword.launcher import PARTITIONS, starter_text
+from lastword.settings import ConnectionSettings
+from lastword_producers.broker import Broker
+from lastword_producers.kafka_log import (
+    DEAD_LETTER_SETTINGS,
+    HISTORY_SETTINGS,
+    LogIdentity,
+    apply_registry,
+    create_log,
+    open_log,
+)
+from lastword_projector.store.ports import Checkpoint
+from lastword_schemas import jsontext
+from lastword_schemas.errors import LastwordError
+from lastword_schemas.registry import Registry, parse_registry_file
+
+PANEL = "Look after"
+
+_TIMEOUT_S = 10.0
+_PROJECTED_S = 5.0
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+class NoRegistry(LastwordError):
+    """No key registry is projected yet."""
+
+    code = "no-registry"
+    retryable = True
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    keys = typer.Typer(help="The key registry: apply | show.", no_args_is_help=True)
+    keys.command("apply")(apply_keys)
+    keys.command("show")(show_keys)
+    topics = typer.Typer(help="The log's topics: create | show.", no_args_is_help=True)
+    topics.command("create")(create_topics)
+    topics.command("show")(show_topics)
+    app.add_typer(keys, name="keys", rich_help_panel=PANEL)
+    app.add_typer(topics, name="topics", rich_help_panel=PANEL)
+    app.command(rich_help_panel=PANEL)(rebuild)
+
+
+def apply_keys(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True, help="Such as keys.toml.")],
+    json: Json = False,
+) -> None:
+    """Put a registry file in force, in place of the one before it. docs/keys.example.toml shows every field."""
+    registry = parse_registry_file(file.read_text("utf-8"), name=str(file))
+    settings = ConnectionSettings()
+    log = open_log(settings.kafka_settings, _TIMEOUT_S)
+    before = _in_force(settings, log)
+    positions = apply_registry(settings.kafka_settings, registry)
+    last = {position.partition: position.sequence for position in positions}
+    projected = _await_projected(settings, log, last)
+    if json:
+        render.print_json(
+            jsontext.dump(
+                {
+                    "registry": registry.digest,
+                    "keys": len(registry.keys),
+                    "log_id": log.log_id,
+                    "sequences": {str(partition): sequence for partition, sequence in last.items()},
+                    "projected": projected,
+                }
+            )
+        )
+        return
+    out = render.console()
+    out.print(
+        Text.assemble(("applied ", "green"), f"{len(registry.keys)} keys to {log.partitions} partitions"),
+        Text(f"(registry {registry.digest})", style="dim"),
+    )
+    if before is not None and (gone := sorted(before.keys.keys() - registry.keys.keys())):
+        names = ", ".join(render.clean(key) for key in gone)
+        out.print(Text(f"no longer declared, so that new events of them are refused: {names}", style="yellow"))
+    if not projected:
+        out.print(Text("no worker has read it yet; events are checked against it from then on", style="yellow"))
+
+
+def show_keys(
+    starter: Annotated[
+        bool, typer.Option("--starter", help="Print the starter file instead, to begin your own with.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Show the keys that are declared."""
+    if starter:
+        typer.echo(starter_text(), nl=False)
+        return
+    settings = ConnectionSettings()
+    log = open_log(settings.kafka_settings, _TIMEOUT_S)
+    registry = _in_force(settings, log)
+    if registry is None:
+        raise NoRegistry(
+            "no worker has projected this log into this namespace, so no registry is in force: start one with "
+            "`lastword worker`"
+        )
+    if json:
+        render.print_json(registry.to_canonical())
+        return
+    table = render.table("key", "policy", "value", "at least", "falls through", "description")
+    for key, declared in sorted(registry.keys.items()):
+        table.add_row(
+            render.clean(key),
+            declared.policy,
+            "any JSON" if declared.schema_ is None else _schema_text(declared.schema_),
+            declared.min_authority.value,
+            "yes" if declared.falls_through else "",
+            render.clean(declared.description),
+        )
+    out = render.console()
+    out.print(table)
+    out.print(Text(f"{len(registry.keys)} keys, registry {registry.digest}", style="dim"))
+
+
+def create_topics(
+    partitions: Annotated[int, typer.Option(min=1, help="Fixed for the log: it places every owner.")] = PARTITIONS,
+    replication: Annotated[int, typer.Option(min=1, help="Copies of each record; 3 on a cluster.")] = 1,
+    generation: Annotated[int, typer.Option(min=0, help="0 for the first log, the next one for one after it.")] = 0,
+    json: Json = False,
+) -> None:
+    """Make the topics and their genesis records, whatever of them is missing. May be run again."""
+    settings = ConnectionSettings()
+    log = create_log(settings.kafka_settings, partitions, replication, generation)
+    _tell_log(settings, log, json=json)
+
+
+def show_topics(json: Json = False) -> None:
+    """Show which log this is: its id, its genesis, its partitions, the settings of its topics."""
+    settings = ConnectionSettings()
+    _tell_log(settings, open_log(settings.kafka_settings, _TIMEOUT_S), json=json)
+
+
+def rebuild(
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Empty the namespace in Redis and project the whole log again. Reads answer 503 until their partition is back."""
+    from lastword.running import run_rebuild  # with the whole API behind it: slow
+
+    settings = ConnectionSettings()
+    log = open_log(settings.kafka_settings, _TIMEOUT_S)
+    if not yes:
+        typer.confirm(
+            f"Empty namespace '{settings.namespace}' in Redis and project all {log.partitions} partitions of log "
+            f"{log.log_id} again?",
+            abort=True,
+        )
+    columns = (
+        TextColumn("rebuild"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("partitions, {task.fields[records]} records"),
+        TimeElapsedColumn(),
+    )
+    offsets: dict[int, int] = {}
+    out = render.console(stderr=True)
+    with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as progress:
+        task = progress.add_task("rebuild", total=log.partitions, records=0)
+
+        def on_progress(partition: int, next_offset: int) -> None:
+            offsets[partition] = next_offset
+            progress.update(task, completed=len(offsets) - 1, records=sum(offsets.values()))
+
+        done = run_rebuild(settings, log, on_progress)
+    render.console().print(
+        Text.assemble(("rebuilt ", "green"), f"{log.partitions} partitions from {done:,} records of log {log.log_id}")
+    )
+
+
+def _in_force(settings: ConnectionSettings, log: LogIdentity) -> Registry | None:
+    """The registry that is in force where a worker has come furthest; None where none has come."""
+    found = [checkpoint for checkpoint in _checkpoints(settings, log) if checkpoint is not None]
+    return max(found, key=lambda checkpoint: checkpoint.next_sequence).registry if found else None
+
+
+def _await_projected(settings: ConnectionSettings, log: LogIdentity, last: dict[int, int]) -> bool:
+    """Whether workers come past these sequences, by partition, in a few seconds."""
+    deadline = time.monotonic() + _PROJECTED_S
+    while True:
+        checkpoints = _checkpoints(settings, log)
+        if all(
+            checkpoint is not None and checkpoint.last_sequence >= last[partition]
+            for partition, checkpoint in enumerate(checkpoints)
+        ):
+            return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+
+
+def _checkpoints(settings: ConnectionSettings, log: LogIdentity) -> list[Checkpoint | None]:
+    from lastword.running import open_store  # with the whole API behind it: slow
+
+    store = open_store(settings)
+    return [
+        checkpoint if checkpoint is not None and checkpoint.genesis.log_id == log.log_id else None
+        for checkpoint in map(store.checkpoint, range(log.partitions))
+    ]
+
+
+def _tell_log(settings: ConnectionSettings, log: LogIdentity, *, json: bool) -> None:
+    kafka = settings.kafka_settings
+    broker = Broker(kafka, _TIMEOUT_S)
+    live = {
+        kafka.topic: (broker.topic_settings(kafka.topic), HISTORY_SETTINGS),
+        kafka.dead_letter_topic: (broker.topic_settings(kafka.dead_letter_topic), DEAD_LETTER_SETTINGS),
+    }
+    shown: dict[str, Any] = {
+        "log_id": log.log_id,
+        "generation": log.generation,
+        "partitions": log.partitions,
+        "cluster_id": log.cluster_id,
+        "topic_id": log.topic_id,
+        "topics": {
+            topic: {name: found.get(name) for name in (*wanted, "min.insync.replicas")}
+            for topic, (found, wanted) in live.items()
+        },
+    }
+    if json:
+        render.print_json(jsontext.dump(shown))
+        return
+    out = render.console()
+    table = render.table("log", log.log_id)
+    table.show_header = True
+    for name in ("generation", "partitions", "cluster_id", "topic_id"):
+        table.add_row(name.replace("_", " "), render.clean(str(shown[name])))
+    table.add_row("genesis", f"offset 0 of each of the {log.partitions} partitions: present, and all agree")
+    out.print(table)
+    for topic, found in shown["topics"].items():
+        out.print()
+        settings_table = render.table("topic", topic)
+        for name, value in found.items():
+            settings_table.add_row(name, "not told by the broker" if value is None else render.clean(value))
+        out.print(settings_table)
+
+
+def _schema_text(schema: Any) -> str:
+    """A value schema in a few words."""
+    if isinstance(schema, dict) and isinstance(choices := schema.get("enum"), list):
+        return " | ".join(render.value_text(choice) for choice in choices)
+    if isinstance(schema, dict) and isinstance(kind := schema.get("type"), str):
+        return render.clean(kind)
+    return "schema"

@@ -1,0 +1,240 @@
+"""What people see: tables, values, times, errors. Text from outside never reaches the terminal with control codes."""
+
+import sys
+from datetime import datetime
+from typing import Any, Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from lastword_schemas import jsontext
+from lastword_schemas.answers import EventAnswer, InspectionRecord, Rule, State, Status, Version, Words
+from lastword_schemas.model import instant_text
+
+_PIPE_WIDTH: Final = 120
+_JOINERS: Final = "\u200c\u200d"
+
+_STYLES: Final = {
+    "set": "green",
+    "current": "green",
+    "counts": "green",
+    "applied": "green",
+    "accepted": "green",
+    "deleted": "yellow",
+    "superseded": "dim",
+    "expired": "yellow",
+    "absent": "dim",
+    "recorded": "dim",
+    "duplicate": "dim",
+    "refused": "red",
+    "failed": "red",
+    "unknown": "red",
+}
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Where to print: as wide as the terminal, or wide enough for the tables where there is none."""
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(stderr=stderr, highlight=False, width=None if stream.isatty() else _PIPE_WIDTH)
+
+
+def fail(message: str, field: str | None = None) -> None:
+    """Say on standard error what went wrong."""
+    text = Text.assemble(("lastword: ", "bold red"), clean(message))
+    if field is not None and field not in message:
+        text.append(f" (field: {clean(field)})")
+    console(stderr=True).print(text, soft_wrap=True)
+
+
+def print_json(text: str) -> None:
+    """The API's JSON as it came, for machines."""
+    sys.stdout.write(text + "\n")
+
+
+def table(*columns: str, title: str | None = None) -> Table:
+    """An empty table."""
+    made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="bold")
+    for name in columns:
+        made.add_column(name, overflow="fold")
+    return made
+
+
+def clean(text: str) -> str:
+    """The text with everything escaped that a terminal might obey."""
+    return "".join(c if c.isprintable() or c in _JOINERS else c.encode("unicode_escape").decode() for c in text)
+
+
+def value_text(value: Any) -> str:
+    """A value as it would be written on the command line: a string as it is if it is none other, else JSON."""
+    if isinstance(value, str) and value and clean(value) == value and not _is_json(value):
+        return value
+    return clean(jsontext.dump(value))
+
+
+def time_text(moment: datetime | None) -> str:
+    """An instant in UTC, to the second."""
+    return "" if moment is None else instant_text(moment.replace(microsecond=0)).replace("T", " ").removesuffix("Z")
+
+
+def styled(word: str) -> Text:
+    """A status or an outcome in its colour."""
+    return Text(word, style=_STYLES.get(word, ""))
+
+
+def state_text(state: State) -> Text:
+    """The value, or why there is none."""
+    if state.status is not Status.SET:
+        return styled(state.status.value)
+    text = Text(value_text(state.value))
+    if state.resolution_state == "unresolved":
+        text.append(" (unresolved)", style="red")
+    return text
+
+
+def profile_table(records: list[InspectionRecord]) -> Table:
+    """Entries, one a line."""
+    made = table("scope", "key", "value", "since (UTC)", "sequence", "rule")
+    for record in records:
+        identity, source = record.identity, record.source
+        made.add_row(
+            clean(identity.scope),
+            clean(identity.key),
+            state_text(record.state),
+            time_text(record.state.version_started_at),
+            "" if source is None else str(source.source_sequence),
+            record.selection.rule.value,
+        )
+    return made
+
+
+def versions_table(versions: list[Version]) -> Table:
+    """Versions of a key, one a line."""
+    made = table("value", "status", "from (UTC)", "sequence", "until (UTC)", "ended by", "said by")
+    for version in versions:
+        ended = version.ended
+        value = Text(value_text(version.value)) if version.operation == "set" else styled("deleted")
+        sequences = f"{version.start}" if version.latest == version.start else f"{version.start}…{version.latest}"
+        by = "" if ended is None else ended.by if ended.sequence is None else f"{ended.by} at {ended.sequence}"
+        made.add_row(
+            value,
+            styled(version.status),
+            time_text(version.started_at),
+            sequences,
+            "" if ended is None else time_text(ended.at),
+            by,
+            f"{clean(version.actor.service)}, {version.authority.value}",
+        )
+    return made
+
+
+def events_table(events: list[EventAnswer]) -> Table:
+    """Events of an owner, one a line."""
+    made = table("sequence", "time (UTC)", "operation", "scope", "key", "value or text", "verdict", "status")
+    for event in events:
+        verdict = event.effect or event.reason or event.outcome.value
+        if event.sequences:
+            verdict += f" ({', '.join(map(str, event.sequences))})"
+        what = clean(event.text or "") if "value" not in event.model_fields_set else value_text(event.value)
+        made.add_row(
+            str(event.position.sequence),
+            time_text(event.recorded_at),
+            clean(event.operation),
+            clean(event.scope),
+            clean(event.key or ""),
+            what,
+            verdict,
+            styled(event.status.value),
+        )
+    return made
+
+
+def why(record: InspectionRecord) -> None:
+    """An inspection record, told."""
+    identity, state, source, selection = record.identity, record.state, record.source, record.selection
+    out = console()
+    name = " · ".join(clean(part) for part in (identity.owner, identity.scope, identity.key))
+    out.print(Text(name, style="bold"))
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row("applies", _applies(state))
+    if source is not None:
+        grid.add_row("since", f"{time_text(state.version_started_at)} UTC, sequence {state.version_start}")
+        if state.mark is not None and state.mark.source_sequence != state.version_start:
+            grid.add_row("restated", f"{time_text(source.updated_at)} UTC, sequence {state.mark.source_sequence}")
+        if state.expires_at is not None:
+            grid.add_row("expires", f"{time_text(state.expires_at)} UTC")
+        authority = "" if state.authority is None else f", authority {state.authority.value}"
+        sure = "" if source.confidence is None else f", confidence {source.confidence:g}"
+        actor = source.actor
+        grid.add_row("said by", f"{clean(actor.service)} as {actor.role.value}{authority}{sure}")
+        grid.add_row("where", _where(source.source))
+        grid.add_row("replaced", f"sequence {', '.join(map(str, state.supersedes))}" if state.supersedes else "nothing")
+    grid.add_row("chosen because", _because(record))
+    grid.add_row("boundary", _boundary(record))
+    if source is not None:
+        at = source.position
+        grid.add_row("event", f"{source.event_id}, partition {at.partition}, offset {at.offset}")
+    written = "" if source is None or source.projected_at is None else f", written {time_text(source.projected_at)} UTC"
+    grid.add_row("read from", f"{selection.representation}{written}")
+    if identity.record_id is not None:
+        grid.add_row("record", identity.record_id)
+    grid.add_row("position", selection.position_token)
+    out.print(grid)
+
+
+def _applies(state: State) -> Text:
+    text = state_text(state)
+    if state.status is Status.ABSENT:
+        return text.append(": nothing was ever said")
+    if state.status is Status.DELETED:
+        return text.append(": it was taken back")
+    if state.status is Status.EXPIRED:
+        return text.append(": it was said, and its time is over")
+    return text
+
+
+def _where(words: Words) -> str:
+    parts = []
+    if words.thread is not None:
+        parts.append(f"thread {clean(words.thread)}")
+    if words.message is not None:
+        parts.append(f"message {clean(words.message)}")
+    if words.span is not None:
+        parts.append(f"characters {words.span[0]} to {words.span[1]}")
+    if words.quote is not None:
+        parts.append(f"“{clean(words.quote)}”")
+    return ", ".join(parts) or "no thread: a statement by itself"
+
+
+def _because(record: InspectionRecord) -> str:
+    asked, answered = clean(record.identity.scope), clean(record.identity.answered_scope or "")
+    reasons = {
+        Rule.EXACT: f"{asked} has a value",
+        Rule.FALLBACK: f"{asked} has no entry, so {answered} answers",
+        Rule.FELL_THROUGH: f"{asked} has no value any more, and the key is declared to fall through to {answered}",
+        Rule.TOMBSTONE: f"a tombstone in {answered} answers",
+        Rule.EXPIRED: f"an expired value in {answered} answers",
+        Rule.ABSENT: f"neither {asked} nor a scope after it has an entry",
+    }
+    if record.identity.scope == "global" and record.selection.rule is Rule.ABSENT:
+        reasons[Rule.ABSENT] = f"{asked} has no entry"
+    declared = "" if record.identity.declared else "; the key is not declared"
+    return f"{reasons[record.selection.rule]} (rule: {record.selection.rule.value}){declared}"
+
+
+def _boundary(record: InspectionRecord) -> str:
+    selection = record.selection
+    said = "everything said" if selection.as_of is None else f"what had been said as of {selection.as_of}"
+    more = ", provisional: the log has not come that far" if selection.provisional else ""
+    clock = "" if selection.clock == "broker" else "; times are the publishers' clocks"
+    return f"{said}, in the log up to {selection.known_at}{more}{clock}"
+
+
+def _is_json(text: str) -> bool:
+    try:
+        jsontext.parse(text)
+    except ValueError:
+        return False
+    return True

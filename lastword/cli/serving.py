@@ -1,0 +1,217 @@
+"""Commands that run something: up, demo, worker, api."""
+
+import contextlib
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import httpx
+import typer
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from lastword.cli import render
+from lastword.launcher import LocalLastword, Ports
+from lastword.settings import DEFAULT_API_PORT
+from lastword.walkthrough import Check, Part, Walkthrough, store_hooks
+
+PANEL = "Run"
+DIRECTORY = Path(".lastword")
+
+_WATCH_S = 0.5
+
+FirstPort = Annotated[
+    int | None,
+    typer.Option(
+        "--port",
+        min=1,
+        max=65_532,
+        help=f"The API's port; Kafka, Redis and the worker take the three after it. [default: {DEFAULT_API_PORT}]",
+        show_default=False,
+    ),
+]
+
+
+class _Stopped(BaseException):
+    """Ctrl-C or SIGTERM."""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(rich_help_panel=PANEL)(up)
+    app.command(rich_help_panel=PANEL)(demo)
+    app.command(rich_help_panel=PANEL)(worker)
+    app.command(rich_help_panel=PANEL)(api)
+
+
+def up(
+    port: FirstPort = None,
+    directory: Annotated[Path, typer.Option(help="Where the parts write their logs.")] = DIRECTORY,
+) -> None:
+    """Start all of lastword on this machine: broker, store, worker, API. In memory; Ctrl-C stops it."""
+    out = render.console()
+    ports = Ports() if port is None else Ports.starting_at(port)
+    with _stopped_by_signals(out), _started(out, directory, ports) as running:
+        _say_what_runs(out, running, f"{_program()} why user:ada mail.tone")
+        _keep_up(running)
+
+
+def demo(
+    exit_: Annotated[
+        bool, typer.Option("--exit", help="Stop when it is shown; exit status 0 only if every value held.")
+    ] = False,
+    port: FirstPort = None,
+) -> None:
+    """Start lastword, show what it does by the walk-through, and leave it up to play with."""
+    out = render.console()
+    default = Ports.free if exit_ else Ports
+    ports = default() if port is None else Ports.starting_at(port)
+    held = False
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_stopped_by_signals(out))
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lastword-"))) if exit_ else DIRECTORY
+        running = stack.enter_context(_started(out, directory, ports))
+        held = _show(out, running)
+        if not exit_:
+            _say_what_runs(out, running, f"{_program()} history user:traveller travel.flight_time")
+            _keep_up(running)
+    if not held:
+        raise typer.Exit(1)
+
+
+def worker() -> None:
+    """Run one projector worker. Settings: LASTWORD_ environment variables."""
+    from lastword.running import run_worker, set_up_logging
+    from lastword.settings import WorkerSettings
+
+    settings = WorkerSettings()
+    set_up_logging(settings.log_level)
+    run_worker(settings)
+
+
+def api() -> None:
+    """Run the HTTP API. Settings: LASTWORD_ environment variables."""
+    from lastword.running import run_api, set_up_logging
+    from lastword.settings import ApiSettings
+
+    settings = ApiSettings()
+    set_up_logging(settings.log_level)
+    run_api(settings)
+
+
+@contextlib.contextmanager
+def _started(out: Console, directory: Path, ports: Ports) -> Iterator[LocalLastword]:
+    def started(part: str, where: str, seconds: float) -> None:
+        out.print(Text.assemble("  ", ("✓ ", "green"), f"{part:<8}{where:<34}", (f"{seconds:4.1f} s", "dim")))
+
+    out.print(Text("Starting lastword on this machine, in memory", style="bold"))
+    with LocalLastword(directory, ports, on_started=started) as running:
+        yield running
+
+
+def _show(out: Console, running: LocalLastword) -> bool:
+    """Walk through all parts; whether every value held."""
+    from lastword.stories import PARTS
+
+    began = time.monotonic()
+    checks: list[Check] = []
+    out.print()
+    out.print(
+        "The walk-through. Every line below was asked of the API; brief@10 is the value brief, said at sequence 10,\n"
+        "and detailed@20 over 10 is detailed, which superseded what was said at 10.",
+        style="dim",
+    )
+    with httpx.Client(base_url=running.url, timeout=60, trust_env=False) as http:
+        walkthrough = Walkthrough(http, running.log, store_hooks(running.connection, running.log))
+        for number, part in enumerate(PARTS, 1):
+            found = walkthrough.run(part)
+            _tell_part(out, number, part, found)
+            checks += found
+    held = sum(check.ok for check in checks)
+    seconds = time.monotonic() - began
+    style = "bold green" if held == len(checks) else "bold red"
+    out.print()
+    out.print(Text(f"{held} of {len(checks)} values held ({seconds:.1f} s)", style=style))
+    return held == len(checks)
+
+
+def _tell_part(out: Console, number: int, part: Part, checks: list[Check]) -> None:
+    out.print()
+    out.print(Text(f"{number}. {part.title}", style="bold"))
+    out.print(Padding(Text(part.story), (0, 0, 1, 3)), width=min(out.width, 100))
+    table = render.table("question", "expected", "got", "")
+    for check in checks:
+        mark = Text("✓", style="green") if check.ok else Text("✗", style="bold red")
+        table.add_row(check.name, check.expected, Text(check.got, style="" if check.ok else "red"), mark)
+    out.print(Padding(table, (0, 0, 0, 3)))
+
+
+def _say_what_runs(out: Console, running: LocalLastword, also: str) -> None:
+    log, ports, program = running.log, running.ports, _program()
+    out.print()
+    out.print(Text("lastword is up", style="bold green"))
+    for name, where in (
+        ("API", f"{running.url}  (its page: {running.url}/docs)"),
+        ("Kafka", f"127.0.0.1:{ports.kafka}, topic {log.topic}, {log.partitions} partitions, log {log.log_id}"),
+        ("Redis", f"127.0.0.1:{ports.redis}, namespace {running.connection.namespace}"),
+        ("worker", f"{running.worker_url}/healthz"),
+        ("logs", f"{running.directory}/*.log"),
+    ):
+        out.print(Text.assemble((f"  {name:<8}", "dim"), where), soft_wrap=True)
+    out.print()
+    out.print(Text("Try in another terminal", style="bold"))
+    if ports != Ports():
+        _print_line(out, f"export LASTWORD_URL={running.url} LASTWORD_KAFKA=127.0.0.1:{ports.kafka}")
+        _print_line(out, f"export LASTWORD_REDIS=redis://127.0.0.1:{ports.redis}/0")
+    _print_line(out, f"{program} publish user:ada mail.tone friendly")
+    _print_line(out, f"curl '{running.url}/v1/value?owner=user:ada&scope=global&key=mail.tone'")
+    _print_line(out, also)
+    _print_line(out, f"{program} keys show")
+    out.print()
+    out.print(Text("Stop: Ctrl-C. Reset: stop, and start again. Nothing survives a stop: all of it is in memory."))
+
+
+def _program() -> str:
+    """How to call this program from the current folder."""
+    name = Path(sys.argv[0]).absolute()
+    found = shutil.which("lastword")
+    if found is not None and Path(found).absolute() == name:
+        return "lastword"
+    if name.name != "lastword":
+        return f"{sys.executable} -m lastword.cli"
+    return str(name.relative_to(Path.cwd())) if name.is_relative_to(Path.cwd()) else str(name)
+
+
+def _print_line(out: Console, command: str) -> None:
+    out.print(Text(f"  {command}", style="cyan"), soft_wrap=True)
+
+
+def _keep_up(running: LocalLastword) -> NoReturn:
+    """Wait for the signal that stops. Raises PartEndedError if a part ends by itself."""
+    while True:
+        time.sleep(_WATCH_S)
+        running.check()
+
+
+@contextlib.contextmanager
+def _stopped_by_signals(out: Console) -> Iterator[None]:
+    """Ctrl-C and SIGTERM leave the block, whatever it does, so that everything started in it is stopped."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise _Stopped
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    except _Stopped:
+        out.print("Stopped.")
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

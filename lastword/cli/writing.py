@@ -1,0 +1,208 @@
+"""Commands that write: publish, replay."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import typer
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from lastword.cli import render
+from lastword.cli.client import Api, connect
+from lastword.cli.replaying import Line, Replayed, replay_lines
+from lastword_schemas import jsontext
+from lastword_schemas.authority import Authority, Role
+from lastword_schemas.errors import InvalidInput
+from lastword_schemas.identity import GLOBAL
+
+PANEL = "Write"
+
+_WAIT_MS = 10_000
+_STDIN = Path("-")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(rich_help_panel=PANEL)(publish)
+    app.command(rich_help_panel=PANEL)(replay)
+
+
+def publish(
+    owner: Annotated[str, typer.Argument(help="user:<id>, org:<id> or <tenant>/user:<id>.", show_default=False)],
+    key: Annotated[str | None, typer.Argument(help="A declared key, such as mail.tone.", show_default=False)] = None,
+    value: Annotated[
+        str | None,
+        typer.Argument(
+            help="JSON if it parses as JSON, else a string: brief and '\"brief\"' are the same, 12 is a number, "
+            "'\"12\"' a string.",
+            show_default=False,
+        ),
+    ] = None,
+    scope: Annotated[str, typer.Option("--scope", "-s", help="global or <kind>:<name>.")] = GLOBAL,
+    delete: Annotated[bool, typer.Option("--delete", help="Take the value back.")] = False,
+    say: Annotated[str | None, typer.Option(help="Publish a turn with this text (no key, no value).")] = None,
+    thread: Annotated[str | None, typer.Option(help="The thread it was said in; a turn needs one.")] = None,
+    reads: Annotated[
+        str | None, typer.Option(help="Publish a candidate: a reading of this earlier event (id or receipt).")
+    ] = None,
+    quote: Annotated[str | None, typer.Option(help="Of a candidate: the words of the turn that say so.")] = None,
+    at: Annotated[int | None, typer.Option(help="Where the quote begins in the turn, in characters.")] = None,
+    authority: Annotated[
+        Authority | None, typer.Option(help="Default: stated; of a candidate without a quote inferred.")
+    ] = None,
+    service: Annotated[str, typer.Option(help="Who publishes.")] = "command-line",
+    role: Annotated[Role | None, typer.Option(help="Default: person; of a candidate extractor.")] = None,
+    event_id: Annotated[str | None, typer.Option(help="Yours, so that a retry is the same event.")] = None,
+    wait: Annotated[bool, typer.Option(help="Wait for the verdict.")] = True,
+    json: Annotated[bool, typer.Option("--json", help="Print the API's JSON.")] = False,
+) -> None:
+    """Publish a value, a deletion (--delete), a turn (--say) or a candidate (--reads)."""
+    draft: dict[str, Any] = {"owner": owner, "scope": scope, "actor": {"service": service}}
+    draft |= _content(key, value, delete, say)
+    optional = {"thread": thread, "event_id": event_id, "authority": authority and authority.value}
+    draft |= {name: given for name, given in optional.items() if given is not None}
+    draft["actor"]["role"] = (role or (Role.PERSON if reads is None else Role.EXTRACTOR)).value
+    if reads is not None:
+        draft |= _citation(reads, quote, at, authority)
+    elif quote is not None or at is not None:
+        raise InvalidInput("only a candidate quotes: say with --reads which event it reads", field="--reads")
+    with connect() as api:
+        text = api.post(
+            "/v1/events" if reads is None else "/v1/candidates",
+            draft,
+            wait="applied" if wait else None,
+            wait_ms=_WAIT_MS if wait else None,
+        )
+    if json:
+        render.print_json(text)
+    else:
+        _tell(jsontext.parse(text))
+
+
+def replay(
+    file: Annotated[
+        Path,
+        typer.Argument(help="JSON lines; - is standard input.", show_default=False),
+    ],
+    batch: Annotated[int, typer.Option(min=1, max=1000, help="Events in one request.")] = 500,
+    wait: Annotated[
+        bool, typer.Option(help="Wait for the verdicts. Without them only what the door refuses is seen.")
+    ] = True,
+    json: Annotated[bool, typer.Option("--json", help="Print the counts and the refusals as JSON.")] = False,
+) -> None:
+    """Publish a file of events: on each line what POST /v1/events takes, or with a source_event_id POST /v1/candidates.
+
+    The events are in the log in the order of the lines. Give them event ids, and replaying the same file again changes
+    nothing.
+    """
+    if file != _STDIN and not file.is_file():
+        raise InvalidInput(f"there is no file {file}", field="FILE")
+    with connect() as api:
+        replayed = _replay(api, file, batch, wait=wait, refused_to_people=not json)
+    if json:
+        render.print_json(jsontext.dump(replayed.as_json()))
+    else:
+        _tell_counts(replayed)
+    if replayed.stopped is not None:
+        raise replayed.stopped
+    if replayed.refusals:
+        raise typer.Exit(1)
+
+
+def _content(key: str | None, value: str | None, delete: bool, say: str | None) -> dict[str, Any]:
+    """The part of a draft that says what happens. Raises InvalidInput where the arguments do not fit together."""
+    if say is not None:
+        if key is not None or delete:
+            raise InvalidInput("a turn has no key: --say goes without KEY, VALUE and --delete", field="--say")
+        return {"operation": "say", "text": say}
+    if key is None:
+        raise InvalidInput("name a KEY and its VALUE, or --say something", field="KEY")
+    if delete:
+        if value is not None:
+            raise InvalidInput("--delete takes no VALUE", field="VALUE")
+        return {"operation": "delete", "key": key}
+    if value is None:
+        raise InvalidInput("which VALUE? To take the value back say --delete", field="VALUE")
+    return {"operation": "set", "key": key, "value": _value(value)}
+
+
+def _value(text: str) -> Any:
+    try:
+        return jsontext.parse(text)
+    except InvalidInput:
+        return text
+
+
+def _citation(reads: str, quote: str | None, at: int | None, authority: Authority | None) -> dict[str, Any]:
+    if (quote is None) != (at is None):
+        raise InvalidInput("--quote and --at go together: the words, and where they begin", field="--at")
+    cited: dict[str, Any] = {"source_event_id": reads}
+    if quote is not None and at is not None:
+        cited |= {"quote": quote, "span": [at, at + len(quote)]}
+        if authority is None:
+            cited["authority"] = Authority.STATED.value
+    return cited
+
+
+def _tell(item: dict[str, Any]) -> None:
+    receipt, verdict = item["receipt"], item.get("verdict")
+    out = render.console()
+    if verdict is None:
+        text = Text.assemble(render.styled("accepted"), f" at sequence {receipt['sequence']}; no verdict yet")
+    else:
+        effect = f"{verdict['effect']}"
+        if verdict.get("sequences"):
+            effect += f" ({', '.join(map(str, verdict['sequences']))})"
+        text = Text.assemble((effect, "green"), f" at sequence {verdict['sequence']}")
+        if verdict["sequence"] != receipt["sequence"]:
+            text.append(f"; this is a copy of it, at {receipt['sequence']}", style="dim")
+    out.print(text)
+    out.print(Text(f"receipt {receipt['receipt']}", style="dim"), soft_wrap=True)
+
+
+def _replay(api: Api, file: Path, batch: int, *, wait: bool, refused_to_people: bool) -> Replayed:
+    errors = render.console(stderr=True)
+
+    def refused(line: Line, why: str) -> None:
+        if refused_to_people:
+            errors.print(
+                Text.assemble((f"line {line.number}: ", "bold"), render.clean(why)), soft_wrap=True, highlight=False
+            )
+
+    columns = (
+        TextColumn("replay"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[events]} events"),
+        TimeRemainingColumn(),
+    )
+    size = None if file == _STDIN else file.stat().st_size
+    shown = Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal)
+    with shown as progress, _opened(file) as lines:
+        task = progress.add_task("replay", total=size, events=0)
+
+        def done(events: int, bytes_read: int) -> None:
+            progress.update(task, completed=bytes_read, events=events)
+
+        return replay_lines(api, lines, batch, wait=wait, on_refused=refused, on_progress=done)
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[BinaryIO]:
+    if file == _STDIN:
+        yield sys.stdin.buffer
+    else:
+        with file.open("rb") as lines:
+            yield lines
+
+
+def _tell_counts(replayed: Replayed) -> None:
+    table = render.table("outcome", "events")
+    table.columns[1].justify = "right"
+    for outcome, count in sorted(replayed.counts.items()):
+        table.add_row(render.styled(outcome), f"{count:,}")
+    table.add_row(Text("all", style="bold"), f"{replayed.total:,}")
+    render.console().print(table)

@@ -1,0 +1,233 @@
+"""The benches on made-up data of the right shape: they run to the end, and a wrong answer is not passed over."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+DATA = Path(os.environ.get("LASTWORD_DATA", REPOSITORY.parent / "shared" / "data"))
+EMBEDDED = ("--broker", "embedded", "--partitions", "1")
+Said = tuple[str, str, str, str | None]
+"""Scope, key, operation, value."""
+Play = Mapping[str, Sequence[Said]]
+
+PLAY: dict[str, list[Said]] = {
+    "ada": [
+        ("Hotels_1", "city", "set", "Oslo"),
+        ("Hotels_1", "stars", "set", "3"),
+        ("Hotels_1", "city", "set", "Bergen"),
+        ("Hotels_1", "stars", "delete", None),
+        ("Hotels_1", "city", "set", "Bergen"),
+        ("Hotels_1", "stars", "set", "4"),
+    ],
+    "ben": [
+        ("Hotels_1", "city", "set", "Rome"),
+        ("Alarm_1", "time", "set", "7 am"),
+        ("Alarm_1", "time", "delete", None),
+    ],
+}
+SLOTS = {("Hotels_1", "city"): "City", ("Hotels_1", "stars"): "Stars", ("Alarm_1", "time"): "Time of the alarm"}
+
+
+def bench(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "tests.bench", *arguments]
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+
+
+def write(folder: Path, name: str, rows: Iterable[dict[str, Any]]) -> None:
+    (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def dialogue_events(play: Play) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for user, said in play.items():
+        for seq, (scope, key, op, value) in enumerate(said, 1):
+            row = {"stream_seq": len(rows) + 1, "user": user, "seq": seq, "turn": 2 * seq, "scope": scope, "key": key}
+            rows.append(row | {"op": op} | ({} if value is None else {"value": value}))
+    return rows
+
+
+def state_after(said: Sequence[Said], scope: str) -> dict[str, str]:
+    state: dict[str, str] = {}
+    for where, key, _, value in said:
+        if where == scope:
+            state.pop(key, None)
+            state |= {} if value is None else {key: value}
+    return state
+
+
+def dialogue_queries(play: Play) -> list[dict[str, Any]]:
+    rows = []
+    for user, said in play.items():
+        for seq in range(1, len(said) + 1):
+            for scope, key in SLOTS:
+                value = state_after(said[:seq], scope).get(key)
+                known = any(place == (scope, key) for place in ((at[0], at[1]) for at in said[:seq]))
+                status = "current" if value is not None else "deleted" if known else "absent"
+                mode = "current" if seq == len(said) else "as_of"
+                row: dict[str, Any] = {
+                    "qid": f"{user}|{key}|{seq}",
+                    "user": user,
+                    "scope": scope,
+                    "key": key,
+                    "mode": mode,
+                }
+                rows.append(row | {"as_of_seq": seq, "status": status, "value": value})
+    return rows
+
+
+def write_dialogues(folder: Path, play: Play) -> None:
+    """A folder of the shape of `sgd_state`."""
+    write(folder, "events.jsonl", dialogue_events(play))
+    write(folder, "queries.jsonl", dialogue_queries(play))
+    slots = [{"scope": scope, "key": key, "description": text} for (scope, key), text in SLOTS.items()]
+    write(folder, "schema_slots.jsonl", slots)
+    states = [
+        {"user": user, "turn": 2 * seq, "after_seq": seq, "state": {"Hotels_1": state_after(said[:seq], "Hotels_1")}}
+        for user, said in play.items()
+        for seq in range(len(said) + 1)
+    ]
+    write(folder, "states.jsonl", states)
+
+
+@pytest.fixture
+def dialogues(tmp_path: Path) -> Path:
+    """Two dialogues."""
+    write_dialogues(tmp_path, PLAY)
+    return tmp_path
+
+
+@pytest.fixture
+def currencies(tmp_path: Path) -> Path:
+    """A folder of the shape of `cldr_currency`."""
+    changes = [
+        ("AA", "1900-01-01", "AAA"),
+        ("BB", "1950-06-30", "BBB"),
+        ("AA", "1960-01-01", "AAN"),
+        ("BB", "1970-01-01", None),
+    ]
+    events = [
+        {"key": key, "op": "set" if value else "delete", "valid_from": day, "stream_seq": number}
+        | ({"value": value} if value else {})
+        for number, (key, day, value) in enumerate(changes, 1)
+    ]
+    asked = [
+        ("AA", "1899-12-31", "absent", None),
+        ("AA", "1959-12-31", "current", "AAA"),
+        ("AA", "1960-01-01", "current", "AAN"),
+        ("BB", "1950-06-29", "absent", None),
+        ("BB", "1969-12-31", "current", "BBB"),
+        ("BB", "2026-01-01", "deleted", None),
+    ]
+    queries = [
+        {"qid": f"{key}|{day}", "key": key, "as_of": day, "status": status, "value": value}
+        for key, day, status, value in asked
+    ]
+    write(tmp_path, "events.jsonl", events)
+    write(tmp_path, "queries.jsonl", queries)
+    return tmp_path
+
+
+def change_row(folder: Path, name: str, number: int, **changes: Any) -> None:
+    rows = [json.loads(line) for line in (folder / name).read_text().splitlines()]
+    rows[number] |= changes
+    write(folder, name, rows)
+
+
+@pytest.mark.parametrize("part", ["twice", "shuffled"])
+def test_sgd_holds_with_candidates_that_come_twice_or_late(dialogues: Path, part: str) -> None:
+    ran = bench("sgd", "--data", str(dialogues), *EMBEDDED, "--seed", "1", "--only", part)
+
+    assert ran.returncode == 0, ran.stderr
+    assert "seed 1;" in ran.stdout
+    (line, *_) = [line for line in ran.stdout.splitlines() if line.startswith(f"sgd {part}: ")]
+    assert "current 6 of 6 (3 current, 1 deleted, 2 absent)" in line
+    assert "as_of 21 of 21 (10 current, 2 deleted, 9 absent)" in line
+    assert "states 11 of 11 (12 current, 2 deleted, 8 absent)" in line
+
+
+def test_sgd_holds_with_a_worker_that_is_killed(tmp_path: Path) -> None:
+    play = {f"{user} {number}": said for number in range(60) for user, said in PLAY.items()}
+    write_dialogues(tmp_path, play)  # some commits' worth, so that there is a moment to kill the worker at
+
+    ran = bench("sgd", "--data", str(tmp_path), *EMBEDDED, "--only", "killed", "--kill-every", "250")
+
+    assert ran.returncode == 0, ran.stderr
+    assert "current 360 of 360" in ran.stdout
+    assert re.search(r"worker killed [1-9]\d* times", ran.stdout)
+    expected = "entries 240 of 240, event ids 1,080 of 1,080, histories 1,080 of 1,080, checkpoints 1 of 1"
+    assert f"byte-equal to the fold of the log: {expected}" in ran.stdout
+
+
+def test_sgd_fails_on_wrong_answers_and_names_them(dialogues: Path) -> None:
+    change_row(dialogues, "queries.jsonl", 0, value="Bergen")
+    change_row(dialogues, "queries.jsonl", 1, status="deleted")
+    change_row(dialogues, "queries.jsonl", 10, status="absent")
+    change_row(dialogues, "states.jsonl", 4, state={"Hotels_1": {"city": "Bergen", "stars": "3"}})
+
+    ran = bench("sgd", "--data", str(dialogues), *EMBEDDED, "--only", "statements")
+
+    assert ran.returncode == 1, ran.stderr
+    assert "as_of 18 of 21" in ran.stdout
+    assert "current 6 of 6" in ran.stdout
+    assert "states 10 of 11" in ran.stdout
+    assert "MISSED" in ran.stdout
+    assert "as_of ada|city|1, key city, as_of 2: expected current 'Bergen', got set 'Oslo'" in ran.stderr
+    assert "as_of ada|stars|1, key stars, as_of 2: expected deleted None, got absent None" in ran.stderr
+    assert "as_of ada|stars|4, key stars, as_of 5: expected absent None, got deleted None" in ran.stderr
+    assert "states of ada Hotels_1 after turn 8, key stars, as_of 5: expected current '3', got deleted" in ran.stderr
+
+
+def test_cldr_holds(currencies: Path) -> None:
+    ran = bench("cldr", "--data", str(currencies), *EMBEDDED)
+
+    assert ran.returncode == 0, ran.stderr
+    assert "as_of 6 of 6 (3 current, 1 deleted, 2 absent)" in ran.stdout
+
+
+def test_cldr_fails_on_a_wrong_answer(currencies: Path) -> None:
+    change_row(currencies, "queries.jsonl", 1, value="AAN")
+
+    ran = bench("cldr", "--data", str(currencies), *EMBEDDED)
+
+    assert ran.returncode == 1, ran.stderr
+    assert "cldr: wrong: as_of AA|1959-12-31" in ran.stderr
+    assert "expected current 'AAN', got set 'AAA'" in ran.stderr
+
+
+def test_missing_data_is_named(currencies: Path) -> None:
+    (currencies / "queries.jsonl").unlink()
+
+    none, nowhere, partly = bench("cldr"), bench("cldr", "--data", "nowhere"), bench("cldr", "--data", str(currencies))
+
+    assert [ran.returncode for ran in (none, nowhere, partly)] == [2, 2, 2]
+    assert "NO DATA: say where it is with --data FOLDER" in none.stderr
+    assert "there is no folder nowhere" in nowhere.stderr
+    assert "lacks queries.jsonl" in partly.stderr
+
+
+def test_an_unknown_name_lists_the_benches() -> None:
+    ran = bench("nothing")
+
+    assert ran.returncode == 2
+    assert "sgd " in ran.stderr
+    assert "cldr " in ran.stderr
+
+
+@pytest.mark.data
+def test_cldr_holds_on_the_real_data() -> None:
+    folder = DATA / "cldr_currency"
+    if not folder.is_dir():
+        pytest.skip(f"NO DATA: {folder} is not there; name the folder above it in LASTWORD_DATA")
+
+    ran = bench("cldr", "--data", str(folder), "--broker", "embedded")
+
+    assert ran.returncode == 0, ran.stderr
+    assert "as_of 1,277 of 1,277 (1,031 current, 30 deleted, 216 absent)" in ran.stdout

@@ -1,0 +1,165 @@
+"""Random logs for hypothesis: few owners, scopes, keys and values, so that everything meets everything."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+
+from lastword_schemas.envelope import Envelope
+from lastword_schemas.identity import record_key
+from lastword_schemas.positions import Receipt
+from tests.support.logs import ADA, BEN, UNSET, Log, registry_of
+
+TEXT = "no 🙂 yes, no"
+QUOTES = (None, (0, "no"), (5, "yes"), (10, "no"), (3, "🙂"), (4, "no"), (10, "nope"))
+"""Places in TEXT in code points; the last two are not there."""
+OWNERS, SCOPES = (ADA, BEN), ("global", "project:Comet")
+VALUES: tuple[Any, ...] = ("no", "no", "yes", "yes", {"a": [], "b": {}}, {"b": {}, "a": []}, None)
+KEYS = (*("tone",) * 6, *("guess",) * 6, "vow", "size", "undeclared")
+SOME_KEYS = registry_of(tone={}, guess={"min_authority": "inferred"})
+MORE_KEYS = registry_of(
+    tone={},
+    guess={"min_authority": "inferred"},
+    vow={"min_authority": "confirmed"},
+    size={"schema": {"enum": ["no", None]}},
+)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Move:
+    """What somebody does next; numbers pick from what there is."""
+
+    kind: str
+    owner: int
+    scope: int
+    key: str
+    value: Any
+    weight: int
+    pick: int
+    quote: tuple[int, str] | None
+
+    def picked(self, items: Sequence[T]) -> T:
+        """One of them."""
+        return items[self.pick % len(items)]
+
+
+KINDS = (
+    *("set", "set", "set", "delete", "delete", "say", "say", "say", "say", "retraction", "retraction"),
+    *("reading",) * 8,
+    *("late reading",) * 8,
+    *("copy", "copy", "reuse", "wrong actor", "wrong record key", "garbage", "malformed", "registry"),
+)
+"""The last row is what should not be."""
+
+
+def plan_of(seed: int, length: int) -> list[Move]:
+    """What everybody does, one after the other."""
+    choice = random.Random(seed).choice
+    return [
+        Move(
+            kind=choice(KINDS),
+            owner=choice([0, 0, 0, 0, 0, 0, 1]),
+            scope=choice([0, 0, 0, 0, 0, 0, 1]),
+            key=choice(KEYS),
+            value=choice(VALUES),
+            weight=choice(range(3)),
+            pick=choice(range(100)),
+            quote=choice(QUOTES),
+        )
+        for _ in range(length)
+    ]
+
+
+plans = st.builds(plan_of, st.integers(0, 2**32 - 1), st.integers(1, 60))
+"""By seed, not move by move: hypothesis repeats its draws so much that marks would hardly ever meet."""
+
+
+def identifier(number: int) -> str:
+    """Event ids that do not come in their order."""
+    return f"{(number * 7919) % 10007:08x}-0000-4000-8000-{number:012x}"
+
+
+class Author:
+    """Writes the log of a plan."""
+
+    def __init__(self) -> None:
+        self.log = Log(registry=SOME_KEYS)
+        self.all: list[tuple[str, Receipt]] = []
+        """Owner and receipt of every valid envelope."""
+        self.citable: dict[str, list[Receipt]] = {owner: [] for owner in OWNERS}
+        """Turns and statements."""
+
+    def act(self, move: Move, number: int) -> None:
+        """Do the next thing, number `number`."""
+        owner, log, ident = OWNERS[move.owner], self.log, identifier(number)
+        common: dict[str, Any] = {"scope": SCOPES[move.scope], "event_id": ident}
+        authority = ("inferred", "stated", "confirmed")[move.weight]
+        more = common | {"authority": authority, "role": "person" if authority == "confirmed" else "service"}
+        match move.kind:
+            case "set":
+                self._said(owner, log.set(owner, move.key, move.value, **more))
+            case "delete":
+                self._said(owner, log.delete(owner, move.key, **more))
+            case "say":
+                self._said(owner, log.say(owner, TEXT, **common))
+            case "reading" | "retraction" | "late reading":
+                self.all.append((owner, self._read(move, owner, common)))
+            case "copy" if self.all:
+                first_owner, receipt = move.picked(self.all)
+                self.all.append((first_owner, log.copy(receipt)))
+            case "reuse" if self.all:
+                first_owner, receipt = move.picked(self.all)
+                log.set(first_owner, move.key, move.value, scope=common["scope"], event_id=receipt.event_id)
+            case "wrong actor":
+                self.all.append((owner, log.raw(owner=owner, key=move.key, authority="confirmed", **common)))
+            case "wrong record key":
+                envelope = Envelope.read(
+                    {"owner": owner, "key": move.key, "operation": "delete", "actor": {"service": "app"}, **common}
+                )
+                log.append(record_key(owner, common["scope"], move.key + "!").encode(), envelope.to_bytes())
+            case "garbage":
+                log.append(b"k", move.picked([b"\xff\x00", b"", b"{}", b"[1", b'{"v":0}']))
+            case "malformed":
+                log.append(b"k", f'{{"v":1,"owner":"{owner}","event_id":"{ident}"}}'.encode())
+            case "registry":
+                log.apply(move.picked([SOME_KEYS, MORE_KEYS]))
+
+    def _said(self, owner: str, receipt: Receipt) -> None:
+        self.all.append((owner, receipt))
+        self.citable[owner].append(receipt)
+
+    def _read(self, move: Move, owner: str, common: dict[str, Any]) -> Receipt:
+        """Mostly of the owner's own words; sometimes of anything that is there, of itself or of nothing."""
+        own, source = self.citable[owner], None
+        if own and move.pick % 12:
+            source = move.picked(own[:3] if move.kind == "late reading" else own[-3:])
+        elif self.all and move.pick:
+            source = move.picked(self.all)[1]
+        more: dict[str, Any] = {}
+        if move.quote is not None:
+            more = {"quote": move.quote[1], "start": move.quote[0]}
+        if move.key == "guess" and move.weight:
+            more["authority"] = "inferred"
+        elif move.quote is None and move.weight == 2:
+            more["authority"] = "stated"
+        return self.log.candidate(
+            owner,
+            move.key,
+            UNSET if move.kind == "retraction" else move.value,
+            source=source or (common["event_id"] if move.weight else identifier(9999)),
+            by_receipt=source is not None and move.pick % 5 == 0,
+            **more,
+            **common,
+        )
+
+
+def log_of(plan: list[Move]) -> Log:
+    """The log of what they do."""
+    author = Author()
+    for number, move in enumerate(plan, start=1):
+        author.act(move, number)
+    return author.log

@@ -1,0 +1,254 @@
+"""Verdict and state of policy `latest` a second time: obvious, slow, and sharing nothing with the engine but formats.
+
+Every event is compared with all that were heard before it; the state is worked out backwards from the last word.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from lastword_projector.engine.decode import LogRecord
+from lastword_schemas import jsontext
+from lastword_schemas.control import GENESIS_KEY, REGISTRY_KEY
+from lastword_schemas.envelope import Envelope
+from lastword_schemas.errors import InvalidInput
+from lastword_schemas.identity import record_key
+from lastword_schemas.positions import parse_receipt
+
+RANKS = {"inferred": 1, "stated": 2, "confirmed": 3}
+NOT_CONTENT = {"published_at", "occurred_at", "source_receipt"}
+
+Mark = tuple[int, int, int]
+
+
+@dataclass
+class Heard:
+    """One event of the log and what is made of it."""
+
+    sequence: int
+    recorded_at: int
+    owner: str
+    event_id: str
+    header: dict[str, Any] = field(default_factory=dict)
+    """The envelope as JSON; empty if it was malformed."""
+    body: dict[str, Any] = field(default_factory=dict)
+    source: "Heard | None" = None
+    verdict: str = ""
+    """An effect; `refused` or `duplicate`."""
+    reason: str | None = None
+    related: tuple[int, ...] | None = None
+
+    @property
+    def counts(self) -> bool:
+        return self.verdict not in ("refused", "duplicate")
+
+    @property
+    def key(self) -> tuple[str, str, str] | None:
+        """Owner, scope, key."""
+        key = self.header.get("key")
+        return None if key is None else (self.owner, self.header["scope"], key)
+
+    @property
+    def rank(self) -> int:
+        return RANKS[self.header["authority"]]
+
+    @property
+    def source_sequence(self) -> int:
+        return self.source.sequence if self.source else self.sequence
+
+    @property
+    def mark(self) -> Mark:
+        return self.source_sequence, self.rank, (self.header.get("span") or [0])[0]
+
+    @property
+    def says(self) -> str:
+        """The value as one text; a delete says nothing else than any other delete."""
+        return jsontext.canonical(self.body["value"]) if self.header["operation"] == "set" else "(deleted)"
+
+
+class State(NamedTuple):
+    """What applies."""
+
+    pointer: Heard
+    start: Mark
+    """Where the current version began."""
+    started_at: int
+    previous: Mark | None
+    """The last mark of what it replaced."""
+    unresolved: bool
+
+
+def listen(records: Iterable[LogRecord], generation: int, log_id: str, partition: int = 0) -> list[Heard]:
+    """Every event of a log with its verdict."""
+    heard: list[Heard] = []
+    keys: dict[str, Any] = {}
+    for record in records:
+        if record.key == GENESIS_KEY.encode():
+            continue
+        if record.key == REGISTRY_KEY.encode():
+            keys = json.loads(record.value or b"")["registry"]["keys"]
+            continue
+        event = _hear(record, generation)
+        if event is None:
+            continue
+        _judge(event, record.key, heard, keys, (log_id, partition))
+        heard.append(event)
+    return heard
+
+
+def state(events: Sequence[Heard]) -> State | None:
+    """What applies of one key, from its counting events in any order."""
+    if not events:
+        return None
+    marks = sorted({event.mark for event in events})
+
+    def tied(mark: Mark) -> list[Heard]:
+        return sorted((event for event in events if event.mark == mark), key=lambda event: event.event_id)
+
+    def disagree(mark: Mark) -> bool:
+        return len({event.says for event in tied(mark)}) > 1
+
+    last = tied(marks[-1])[0]
+    began = len(marks) - 1
+    while began > 0 and tied(marks[began - 1])[0].says == last.says and not disagree(marks[began - 1]):
+        began -= 1
+    first = tied(marks[began])[0]
+    return State(
+        pointer=last,
+        start=marks[began],
+        started_at=first.source.recorded_at if first.source else first.recorded_at,
+        previous=marks[began - 1] if began else None,
+        unresolved=disagree(marks[-1]),
+    )
+
+
+def states(heard: Iterable[Heard], *, known_at: int, as_of: int | None = None) -> dict[tuple[str, str, str], State]:
+    """State(known_at, as_of) of every key."""
+    within: dict[tuple[str, str, str], list[Heard]] = {}
+    for event in heard:
+        said = as_of is None or event.source_sequence <= as_of
+        if event.counts and event.key is not None and event.sequence <= known_at and said:
+            within.setdefault(event.key, []).append(event)
+    return {key: found for key, events in within.items() if (found := state(events)) is not None}
+
+
+def _hear(record: LogRecord, generation: int) -> Heard | None:
+    """The event; None if nothing says whose it is."""
+    sequence = generation * 2**40 + record.offset
+    try:
+        data = jsontext.parse(record.value or b"")
+    except InvalidInput:
+        return None
+    if not isinstance(data, dict) or data.get("v") != 1 or "owner" not in data or "event_id" not in data:
+        return None
+    event = Heard(sequence, record.recorded_at, data["owner"], data["event_id"])
+    try:
+        event.header = Envelope.read(data).model_dump(mode="json", exclude={"body"})
+    except InvalidInput:
+        return event
+    event.body = data["body"]
+    return event
+
+
+def _judge(
+    event: Heard, kafka_key: bytes | None, heard: Sequence[Heard], keys: dict[str, Any], log: tuple[str, int]
+) -> None:
+    same_id = [other for other in heard if (other.owner, other.event_id) == (event.owner, event.event_id)]
+    if same_id:
+        first = min(same_id, key=lambda other: other.sequence)
+        if event.header and _content(event) == _content(first):
+            event.verdict, event.related = "duplicate", (first.sequence,)
+        else:
+            event.verdict, event.reason = "refused", "event-id-reused"
+        return
+    own = [other for other in heard if other.owner == event.owner and other.reason != "event-id-reused"]
+    event.reason = _problem(event, kafka_key, [other for other in own if other.verdict != "duplicate"], keys, log)
+    event.verdict = "refused" if event.reason else "recorded"
+    if event.counts and event.key is not None:
+        before = state([other for other in heard if other.counts and other.key == event.key])
+        event.verdict = _effect(event, before)
+        if event.verdict == "late" and before is not None:
+            event.related = (event.source_sequence, before.pointer.source_sequence)
+
+
+def _problem(
+    event: Heard, kafka_key: bytes | None, own: Sequence[Heard], keys: dict[str, Any], log: tuple[str, int]
+) -> str | None:
+    header = event.header
+    if not header:
+        return "malformed"
+    if kafka_key != record_key(event.owner, header["scope"], header["key"]).encode():
+        return "key-mismatch"
+    declared = keys.get(header["key"])
+    if header["key"] is not None and declared is None:
+        return "undeclared-key"
+    schema = declared.get("schema") if declared else None
+    if schema is not None and "value" in event.body and event.body["value"] not in schema["enum"]:
+        return "value-schema"
+    cites, role, authority = header["source_event_id"], header["actor"]["role"], header["authority"]
+    if (role == "extractor") != (cites is not None) or (authority == "confirmed" and role != "person"):
+        return "actor-not-allowed"
+    if cites is not None and (problem := _citation_problem(event, cites, own, log)):
+        event.source = None
+        return problem
+    if declared and event.rank < RANKS[declared.get("min_authority", "stated")]:
+        return "authority-too-low"
+    return None
+
+
+def _citation_problem(event: Heard, cites: str, own: Sequence[Heard], log: tuple[str, int]) -> str | None:
+    if cites == event.event_id:
+        return "source-later"
+    source = next((other for other in own if other.event_id == cites), None)
+    if event.header["source_receipt"] is not None:
+        receipt = parse_receipt(event.header["source_receipt"], field="source_receipt")
+        if receipt.event_id != cites or receipt.log_id != log[0]:
+            return "source-missing"
+        if receipt.partition != log[1]:
+            return "source-of-other-owner"
+        if receipt.sequence >= event.sequence:
+            return "source-later"
+        if source is None:
+            return "source-of-other-owner"
+        if receipt.sequence < source.sequence:
+            return "source-missing"
+    if source is None:
+        return "source-missing"
+    if source.header and source.header["source_event_id"] is not None:
+        return "source-is-candidate"
+    if not source.counts:
+        return "source-refused"
+    event.source = source
+    span, text = event.header["span"], source.body.get("text")
+    if span is not None and (text is None or list(text)[span[0] :][: span[1] - span[0]] != list(event.body["quote"])):
+        return "quote-not-at-span"
+    if span is not None and span[1] - span[0] != len(event.body["quote"]):
+        return "quote-not-at-span"
+    if text is not None and span is None and event.rank > RANKS["inferred"]:
+        return "quote-missing"
+    if text is None and event.rank > source.rank:
+        return "authority-above-source"
+    return None
+
+
+def _effect(event: Heard, before: State | None) -> str:
+    is_delete = event.header["operation"] == "delete"
+    if before is None:
+        return "deleted" if is_delete else "added"
+    if event.mark < before.pointer.mark:
+        return "late"
+    same = event.says == before.pointer.says
+    if event.mark == before.pointer.mark:
+        return "restated" if same else "conflict"
+    if is_delete:
+        return "deleted"
+    if same and not before.unresolved:
+        return "restated"
+    return "added" if before.pointer.header["operation"] == "delete" else "updated"
+
+
+def _content(event: Heard) -> Any:
+    return {name: value for name, value in event.header.items() if name not in NOT_CONTENT}, json.dumps(
+        event.body, sort_keys=True
+    )

@@ -1,0 +1,500 @@
+"""The fold against a second, naive one; and what must never depend on batches, order of completion or crashes."""
+
+import copy
+import json
+import random
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+from hypothesis import event as note
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lastword_projector.engine.decode import LogRecord
+from lastword_projector.engine.fold import NEEDS_HISTORY, fold, step
+from lastword_projector.engine.projection import Changes, DeadLetter
+from lastword_projector.engine.records import Entry, Mark, Record, mark_of, pack_entry, pack_record
+from lastword_projector.projector import PartitionProjector
+from lastword_projector.store.memory import MemoryHistoryStore, MemoryProfileStore
+from lastword_projector.store.ports import Checkpoint, CommitRefused
+from lastword_query_api.answering import Entries, from_history
+from lastword_schemas import jsontext
+from lastword_schemas.control import Genesis
+from lastword_schemas.positions import Receipt
+from tests.model import naive
+from tests.model.logs import OWNERS, QUOTES, SCOPES, TEXT, Move, identifier, log_of, plans
+from tests.support.logs import ADA, UNSET, Log, SentLetters, Stores, project, recorded_at
+
+sizes = st.lists(st.integers(1, 9), min_size=1, max_size=5)
+
+Told = tuple[str, str, object, str, int, int, Mark, Mark, bool]
+
+
+def told(entry: Entry) -> Told:
+    """Everything that an entry says."""
+    value = None if entry.record.value is None else jsontext.canonical(jsontext.parse(entry.record.value))
+    return (
+        entry.record.event_id.hex(),
+        entry.record.operation,
+        value,
+        entry.record.verdict,
+        entry.record.sequence,
+        entry.started_at,
+        entry.start,
+        entry.previous,
+        entry.unresolved,
+    )
+
+
+def told_naively(state: naive.State) -> Told:
+    """The same of the naive state."""
+    pointer = state.pointer
+    return (
+        pointer.event_id.replace("-", ""),
+        pointer.header["operation"],
+        pointer.says if "value" in pointer.body else None,
+        pointer.verdict,
+        pointer.sequence,
+        state.started_at,
+        mark_of(*state.start),
+        mark_of(*state.previous) if state.previous else Mark(""),
+        state.unresolved,
+    )
+
+
+def listen(log: Log) -> list[naive.Heard]:
+    genesis = log.genesis
+    return naive.listen(log.records, genesis.generation, genesis.log_id, genesis.partition)
+
+
+def history(stores: Stores) -> dict[str, list[Record]]:
+    return {owner: stores.records(owner) for owner in OWNERS}
+
+
+def profile(stores: Stores) -> dict[tuple[str, str, str], Entry]:
+    """All entries of the stores."""
+    found = {
+        (owner, record.scope, record.key): stores.entry(owner, record.key, record.scope)
+        for owner, records in history(stores).items()
+        for record in records
+        if record.key is not None
+    }
+    return {at: entry for at, entry in found.items() if entry is not None}
+
+
+def packed(owner: str, entries: Entries) -> dict[tuple[str, str, str], bytes]:
+    return {(owner, scope, key): pack_entry(found.entry) for (scope, key), found in entries.items()}
+
+
+@given(plans)
+@settings(max_examples=200, deadline=None)
+def test_every_verdict_is_the_naive_one(plan: list[Move]) -> None:
+    log = log_of(plan)
+    records = history(project(log, batch=7))
+    ours = {
+        (owner, record.sequence): (record.event_id.hex(), record.verdict, record.reason, record.related)
+        for owner in OWNERS
+        for record in records[owner]
+    }
+    heard = listen(log)
+    for event in heard:
+        note(event.reason or event.verdict)
+    assert ours == {
+        (event.owner, event.sequence): (event.event_id.replace("-", ""), event.verdict, event.reason, event.related)
+        for event in heard
+    }
+
+
+@given(plans)
+@settings(max_examples=200, deadline=None)
+def test_the_profile_is_the_naive_state(plan: list[Move]) -> None:
+    log = log_of(plan)
+    ours = {at: told(entry) for at, entry in profile(project(log, batch=7)).items()}
+    states = naive.states(listen(log), known_at=log.next_offset)
+    for state in states.values():
+        note("unresolved" if state.unresolved else "resolved")
+    assert ours == {at: told_naively(state) for at, state in states.items()}
+
+
+@given(plans, st.integers(0, 45), st.integers(0, 45))
+@settings(max_examples=200, deadline=None)
+def test_a_reading_within_boundaries_is_the_naive_state(plan: list[Move], known_at: int, as_of: int) -> None:
+    log = log_of(plan)
+    ours = {
+        (owner, scope, key): told(found.entry)
+        for owner, records in history(project(log)).items()
+        for (scope, key), found in from_history(records, as_of=as_of, known_at=known_at).items()
+    }
+    states = naive.states(listen(log), known_at=known_at, as_of=as_of)
+    assert ours == {at: told_naively(state) for at, state in states.items()}
+
+
+@given(plans, st.data())
+@settings(max_examples=150, deadline=None)
+def test_known_at_answers_as_a_replay_of_the_prefix(plan: list[Move], data: st.DataObject) -> None:
+    log = log_of(plan)
+    known_at = data.draw(st.integers(0, log.next_offset - 1))
+    prefix = copy.copy(log)
+    prefix.records = [record for record in log.records if record.offset <= known_at]
+    now, then = project(log, batch=11), project(prefix, batch=4)
+    recalled: dict[tuple[str, str, str], bytes] = {}
+    for owner, records in history(now).items():
+        assert [record for record in records if record.sequence <= known_at] == then.records(owner)
+        recalled |= packed(owner, from_history(records, as_of=None, known_at=known_at))
+    assert recalled == {at: pack_entry(entry) for at, entry in profile(then).items()}
+
+
+@given(plans, sizes)
+@settings(max_examples=150, deadline=None)
+def test_batches_of_any_size_leave_the_same_bytes(plan: list[Move], batches: list[int]) -> None:
+    log = log_of(plan)
+    stores = Stores()
+    worker = stores.open(log)
+    for at, batch in enumerate(cut(log.records, batches)):
+        if at % 3 == 2:
+            worker = stores.open(log)
+        worker.project(batch)
+    assert stores.snapshot(log) == project(log).snapshot(log)
+
+
+# --- the order of completion
+
+
+class Word(NamedTuple):
+    """An event of one key: few sources and places, so that marks are equal as often as not."""
+
+    source: int
+    ordinal: int
+    value: bytes | None
+
+
+words = st.lists(
+    st.builds(Word, st.integers(1, 4), st.integers(0, 1), st.sampled_from([b'"no"', b'"yes"', None])), max_size=7
+)
+
+
+@given(words, st.randoms(use_true_random=False), st.integers(0, 7))
+@settings(max_examples=600, deadline=None)
+def test_events_of_one_key_in_any_order_leave_the_naive_state(
+    said: list[Word], order: random.Random, already: int
+) -> None:
+    ids = list(range(1, len(said) + 1))
+    order.shuffle(ids)
+    records = [record_of(word, ident, at) for at, (word, ident) in enumerate(zip(said, ids, strict=True))]
+    expected = naive.state([heard_of(record) for record in records])
+    arrived = list(records)
+    order.shuffle(arrived)
+    entry = None
+    for at, record in enumerate(arrived):
+        stepped = step(entry, record)
+        note(stepped.effect.value)
+        if stepped.entry is NEEDS_HISTORY:
+            note("needs history")
+            entry = fold(arrived[: at + 1])
+        else:
+            entry = stepped.entry
+    assert fold(records) == entry
+    assert (entry is None) == (expected is None)
+    assert entry is None or expected is None or told(entry) == told_naively(expected)
+
+
+def record_of(word: Word, ident: int, at: int) -> Record:
+    return Record(
+        sequence=100 + at,
+        recorded_at=recorded_at(100 + at),
+        event_id=ident.to_bytes(16, "big"),
+        operation="delete" if word.value is None else "set",
+        scope="global",
+        key="tone",
+        authority=2,
+        service="app",
+        role="service",
+        verdict="",
+        source_sequence=word.source,
+        source_recorded_at=recorded_at(word.source),
+        value=word.value,
+        span=(word.ordinal, word.ordinal + 1),
+    )
+
+
+def heard_of(record: Record) -> naive.Heard:
+    return naive.Heard(
+        sequence=record.sequence,
+        recorded_at=record.recorded_at,
+        owner=ADA,
+        event_id=record.event_id.hex(),
+        header={"operation": record.operation, "key": "tone", "authority": "stated", "span": record.span},
+        body={} if record.value is None else {"value": json.loads(record.value)},
+        source=naive.Heard(record.source_sequence, record.source_recorded_at, ADA, ""),
+    )
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """A candidate of one of the turns or statements, and when it and its copies complete."""
+
+    source: int
+    key: str
+    value: object
+    quote: int
+    scope: int
+    first: tuple[int, int]
+    """Slots in two arrangements: after which turn or statement it arrives, if that is not before its source."""
+    copies: tuple[int, ...]
+    """Slots of copies in the second arrangement."""
+
+
+SAID = 8
+readings = st.builds(
+    Reading,
+    st.integers(0, SAID - 1),
+    st.sampled_from(["tone", "guess"]),
+    st.sampled_from(["no", "yes", UNSET]),
+    st.integers(0, 4),
+    st.sampled_from([0, 0, 1]),
+    st.tuples(st.integers(0, SAID), st.integers(0, SAID)),
+    st.lists(st.integers(0, SAID), max_size=2).map(tuple),
+)
+statements = st.lists(
+    st.sampled_from(["say", "say", "say", "set no", "set yes", "delete"]), min_size=SAID, max_size=SAID
+)
+
+
+def arrange(said: list[str], read: list[Reading], arrangement: int, seed: int, *, with_copies: bool) -> Log:
+    """What was said stands at fixed offsets; the readings arrive in between as the arrangement has it."""
+    log = Log()
+    arrivals: dict[int, list[int]] = {}
+    for number, reading in enumerate(read):
+        slots = [reading.first[arrangement], *(reading.copies if with_copies else ())]
+        for slot in slots:
+            arrivals.setdefault(max(slot, reading.source), []).append(number)
+    shuffle = random.Random(seed).shuffle
+    sources: list[Receipt] = []
+    done: dict[int, Receipt] = {}
+    for slot, words in enumerate([*said, None]):
+        at = 1000 * (slot + 1)
+        if words == "say":
+            sources.append(log.say(ADA, TEXT, at=at, event_id=identifier(slot)))
+        elif words == "delete":
+            sources.append(log.delete(ADA, "tone", at=at, event_id=identifier(slot)))
+        elif words is not None:
+            sources.append(log.set(ADA, "tone", words.removeprefix("set "), at=at, event_id=identifier(slot)))
+        coming = arrivals.get(slot, [])
+        shuffle(coming)
+        for number in coming:
+            if number in done:
+                log.copy(done[number])
+            else:
+                done[number] = complete(log, read[number], number, sources)
+    return log
+
+
+def complete(log: Log, reading: Reading, number: int, sources: list[Receipt]) -> Receipt:
+    quote = QUOTES[reading.quote]
+    words: dict[str, Any] = {} if quote is None else {"quote": quote[1], "start": quote[0]}
+    return log.candidate(
+        ADA,
+        reading.key,
+        reading.value,
+        source=sources[reading.source],
+        scope=SCOPES[reading.scope],
+        event_id=identifier(100 + number),
+        **words,
+    )
+
+
+def settled(entry: Entry) -> bytes:
+    """An entry without what is about the arrival of the event under its pointer.
+
+    Left out: where the pointer's event stands and when it was appended (a moved candidate stands elsewhere), and its
+    verdict, which says what it met when it arrived (`late` here, `updated` there). All else must be equal: which event
+    it is and all its content, its source and mark, where the version began and what it replaced, and whether it is
+    resolved.
+    """
+    record = msgspec.structs.replace(entry.record, sequence=0, recorded_at=0, verdict="", related=None)
+    return pack_entry(msgspec.structs.replace(entry, record=record))
+
+
+@given(statements, st.lists(readings, min_size=1, max_size=10), st.integers(0, 2**16))
+@settings(max_examples=200, deadline=None)
+def test_moved_and_copied_completions_leave_one_state(said: list[str], read: list[Reading], seed: int) -> None:
+    one = project(arrange(said, read, 0, seed, with_copies=False), batch=5)
+    other = project(arrange(said, read, 1, seed + 1, with_copies=True), batch=3)
+    assert counting(one) == counting(other)
+    assert {at: settled(entry) for at, entry in profile(one).items()} == {
+        at: settled(entry) for at, entry in profile(other).items()
+    }
+
+
+def counting(stores: Stores) -> dict[bytes, int]:
+    """The events that count, with their source sequence."""
+    return {record.event_id: record.source_sequence for record in stores.records(ADA) if record.counts}
+
+
+# --- crashes, other workers, rollbacks
+
+
+class Crash(Exception):
+    """The worker dies here."""
+
+
+class Fuse:
+    """Dies at the steps given, counted from 0."""
+
+    def __init__(self, steps: set[int]) -> None:
+        self.steps, self.passed = steps, 0
+
+    def step(self) -> None:
+        self.passed += 1
+        if self.passed - 1 in self.steps:
+            raise Crash
+
+
+class FragileHistory(MemoryHistoryStore):
+    def __init__(self, fuse: Fuse) -> None:
+        super().__init__()
+        self.fuse = fuse
+
+    def append(self, partition: int, records: Sequence[tuple[str, Record]], dead: Sequence[DeadLetter]) -> None:
+        self.fuse.step()
+        super().append(partition, records, dead)
+        self.fuse.step()
+
+
+class FragileProfile(MemoryProfileStore):
+    def __init__(self, fuse: Fuse) -> None:
+        super().__init__()
+        self.fuse = fuse
+
+    def commit(
+        self, partition: int, genesis: Genesis, before: Checkpoint | None, changes: Changes, now_ms: int
+    ) -> None:
+        self.fuse.step()
+        super().commit(partition, genesis, before, changes, now_ms)
+        self.fuse.step()
+
+
+class FragileLetters(SentLetters):
+    def __init__(self, fuse: Fuse) -> None:
+        super().__init__()
+        self.fuse = fuse
+
+    def send(self, genesis: Genesis, letters: Sequence[DeadLetter]) -> None:
+        self.fuse.step()
+        super().send(genesis, letters)
+        self.fuse.step()
+
+
+@given(plans, sizes, st.sets(st.integers(0, 90), max_size=12), st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_a_crash_anywhere_leaves_the_same_bytes(
+    plan: list[Move], batches: list[int], steps: set[int], same_process: bool
+) -> None:
+    log = log_of(plan)
+    fuse = Fuse(steps)
+    stores = Stores(FragileProfile(fuse), FragileHistory(fuse), FragileLetters(fuse))
+    worker = stores.open(log)
+    crashes = 0
+    while worker.next_offset < log.next_offset:
+        try:
+            for batch in cut([record for record in log.records if record.offset >= worker.next_offset], batches):
+                worker.project(batch)
+        except Crash:
+            crashes += 1
+            if same_process:
+                worker.reopen()
+            else:
+                worker = stores.open(log)
+    note(f"crashes: {min(crashes, 3)}")
+    whole = project(log)
+    assert stores.snapshot(log) == whole.snapshot(log)
+    assert {letter.record.offset for letter in stores.dead.letters} == {
+        letter.record.offset for letter in whole.dead.letters
+    }
+
+
+@given(plans, st.lists(st.tuples(st.booleans(), st.integers(1, 9)), min_size=1, max_size=12))
+@settings(max_examples=200, deadline=None)
+def test_a_worker_that_lost_its_partition_without_noticing_changes_nothing(
+    plan: list[Move], turns: list[tuple[bool, int]]
+) -> None:
+    log = log_of(plan)
+    stores = Stores()
+    workers = stores.open(log), stores.open(log)
+    for which, size in turns:
+        advance(workers[which], log, size)
+    advance(workers[0], log, 1)
+    while workers[0].next_offset < log.next_offset:
+        advance(workers[0], log, 100)
+    assert stores.snapshot(log) == project(log).snapshot(log)
+
+
+@given(plans, sizes, st.integers(1, 40), st.integers(1, 40))
+@settings(max_examples=150, deadline=None)
+def test_stores_that_lost_their_last_writes_heal_by_replay(
+    plan: list[Move], batches: list[int], kept: int, lost: int
+) -> None:
+    log = log_of(plan)
+    stores = Stores()
+    worker = stores.open(log)
+    advance(worker, log, kept)
+    earlier = copy.deepcopy((vars(stores.profile), vars(stores.history)))
+    advance(worker, log, lost)
+    vars(stores.profile).update(earlier[0])
+    vars(stores.history).update(earlier[1])
+    while worker.next_offset < log.next_offset or stores.profile.checkpoint(0) is None:
+        advance(worker, log, batches[0])
+    advance(worker, log, 1)
+    stores.project(log)
+    assert stores.snapshot(log) == project(log).snapshot(log)
+
+
+@given(plans, sizes, st.integers(0, 40))
+@settings(max_examples=150, deadline=None)
+def test_a_checkpoint_that_was_set_back_leaves_the_same_bytes(plan: list[Move], batches: list[int], back: int) -> None:
+    log = log_of(plan)
+    stores = project(log)
+    before = stores.snapshot(log)
+    stores.set_back(log, min(back, log.next_offset))
+    worker = stores.open(log)
+    for batch in cut([record for record in log.records if record.offset >= worker.next_offset], batches):
+        worker.project(batch)
+    assert stores.snapshot(log) == before
+
+
+def advance(worker: PartitionProjector, log: Log, size: int) -> None:
+    """One batch; where it is refused the worker goes on next time from what is stored."""
+    try:
+        worker.project([record for record in log.records if record.offset >= worker.next_offset][:size])
+    except CommitRefused:
+        note("refused")
+
+
+def cut(records: Sequence[LogRecord], sizes: Sequence[int]) -> list[list[LogRecord]]:
+    """The records in batches of the sizes given, over and over."""
+    batches: list[list[LogRecord]] = []
+    at = 0
+    while at < len(records):
+        size = sizes[len(batches) % len(sizes)]
+        batches.append(list(records[at : at + size]))
+        at += size
+    return batches
+
+
+def test_histories_are_kept_byte_for_byte() -> None:
+    """What the other tests compare are bytes: a record that differs in anything is seen."""
+    log = Log()
+    receipt = log.set(ADA, "tone", "brief")
+    record = project(log).record(receipt)
+    assert pack_record(record) != pack_record(msgspec.structs.replace(record, recorded_at=record.recorded_at + 1))
+
+
+@pytest.mark.parametrize("size", [1, 2, 1000])
+def test_a_log_longer_than_one_commit_leaves_the_same_bytes(size: int) -> None:
+    log = Log()
+    for number in range(450):
+        log.set(ADA, "tone", number % 7, scope=f"project:{number % 5}")
+    stores = Stores()
+    stores.project(log, batch=size)
+    assert stores.snapshot(log) == project(log).snapshot(log)
