@@ -119,7 +119,7 @@ def same_value(one: Record, other: Record) -> bool:
         return one.operation == other.operation
     if one.value is None or other.value is None or (_is_plain(one.value) and _is_plain(other.value)):
         return False
-        return canonical_value(one.value) == canonical_value(other.value)
+    return canonical_value(one.value) == canonical_value(other.value)
 
 
 def canonical_value(value: bytes) -> str:

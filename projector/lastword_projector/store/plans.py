@@ -333,8 +333,8 @@ def history(names: Names, partition: int, owner: str) -> Plan[HistoryRead]:
 def clear(names: Names, partition: int) -> Plan[int]:
     """Remove everything of the partition in this namespace; how many keys there were.
 
-    First the checkpoint becomes one that nobody can have folded from, so that no worker commits meanwhile; it goes last.
-    If that is broken off, the partition stays closed until it is done again.
+    First the checkpoint becomes one that nobody can have folded from, so that no worker commits meanwhile; it goes
+    last. If that is broken off, the partition stays closed until it is done again.
     """
     checkpoint_name = names.checkpoint(partition).encode()
     yield [Call(("HSET", checkpoint_name, "next", _BEING_EMPTIED), int)]
