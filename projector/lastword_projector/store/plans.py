@@ -56,7 +56,7 @@ class HistoryRead(NamedTuple):
 
 def checkpoint(names: Names, partition: int) -> Plan[Checkpoint | None]:
     """How far a partition is projected."""
-    command = ("HMGET", names.checkpoint(partition), *_CHECKPOINT_FIELDS)
+    command = ("HMGET", names.of(partition).checkpoint, *_CHECKPOINT_FIELDS)
     (found,) = yield [Call(command, _checkpoint)]
     result: Checkpoint | None = found
     return result
@@ -65,7 +65,7 @@ def checkpoint(names: Names, partition: int) -> Plan[Checkpoint | None]:
 def checkpoints(names: Names, partitions: int) -> Plan[list[Checkpoint | None]]:
     """How far each partition is projected, in the order of their numbers."""
     found = yield [
-        Call(("HMGET", names.checkpoint(partition), *_CHECKPOINT_FIELDS), _checkpoint)
+        Call(("HMGET", names.of(partition).checkpoint, *_CHECKPOINT_FIELDS), _checkpoint)
         for partition in range(partitions)
     ]
     return found
@@ -73,16 +73,16 @@ def checkpoints(names: Names, partitions: int) -> Plan[list[Checkpoint | None]]:
 
 def load(names: Names, partition: int, needs: Needs) -> Plan[Loaded]:
     """Entries and events. Raises OtherProjection where the index has an event that the history lost."""
-    keys = _Keys()
+    own, keys = names.of(partition), _Keys()
     arguments: list[str | bytes | int] = [len(needs.entries)]
     for owner, scope, key in needs.entries:
-        arguments += (keys.index(names.profile(partition, owner)), field_of(scope, key))
+        arguments += (keys.index(own.profile(owner)), field_of(scope, key))
     for owner, event_id in needs.events:
         digest = event_digest(owner, event_id)
         arguments += (
-            keys.index(names.events(partition, bucket_of(digest))),
+            keys.index(own.events[bucket_of(digest)]),
             digest,
-            keys.index(names.history(partition, owner)),
+            keys.index(own.history(owner)),
         )
     (reply,) = yield [script_call("load", keys.names, arguments, list)]
     values, items = reply
@@ -111,7 +111,8 @@ def commit(
 
     Where a history has grown long, its key indexes are brought up to date after that.
     """
-    keys = _Keys(names.checkpoint(partition))
+    own = names.of(partition)
+    keys = _Keys(own.checkpoint)
     fields: list[str | bytes] = []
     if before is None:
         fields += ["genesis", jsontext.canonical(genesis.model_dump(mode="json"))]
@@ -125,13 +126,13 @@ def commit(
     records: list[str | bytes | int] = []
     numbers: dict[int, int] = {}
     for owner, made in of_owner.items():
-        histories += (keys.index(names.history(partition, owner)), len(made))
+        histories += (keys.index(own.history(owner)), len(made))
         for record in made:
             records += (f"{record.sequence:016d}", pack_record(record))
             numbers[record.sequence] = len(numbers) + 1
     for letter in changes.dead:
         sequence = sequence_of(genesis.generation, letter.record.offset)
-        histories += (keys.index(names.dead(partition)), 1)
+        histories += (keys.index(own.dead), 1)
         records += (f"{sequence:016d}", letter.problem)
         numbers[sequence] = len(numbers) + 1
     entries: list[str | bytes | int] = []
@@ -142,12 +143,12 @@ def commit(
         if number is None:
             spare.append(pack_record(entry.record))
             number = len(numbers) + len(spare)
-        profile = keys.index(names.profile(partition, owner))
+        profile = keys.index(own.profile(owner))
         entries += (profile, field_of(scope, key), started_from, pack_head(entry, projected_at), number)
     events: list[str | bytes | int] = []
     for (owner, event_id), sequence in changes.events:
         digest = event_digest(owner, event_id)
-        events += (keys.index(names.events(partition, bucket_of(digest))), digest, sequence)
+        events += (keys.index(own.events[bucket_of(digest)]), digest, sequence)
     arguments = [
         f"{before.next_sequence:016d}" if before else "",
         f"{sequence_of(genesis.generation, changes.next_offset):016d}",
@@ -196,7 +197,7 @@ def find(names: Names, partition: int, owner: str, sequence: int) -> Plan[Record
     (found,) = yield [
         script_call(
             "find",
-            [names.history(partition, owner)],
+            [names.of(partition).history(owner)],
             arguments,
             lambda item: None if item is None else unpack_record(item[_SEQUENCE_LENGTH:]),
         )
@@ -210,7 +211,7 @@ def index(names: Names, partition: int, owner: str) -> Plan[None]:
 
     They only say where to look: what is not indexed yet is looked through, so that they may lag or be lost.
     """
-    mark, history_name = names.indexed(partition, owner), names.history(partition, owner)
+    mark, history_name = names.of(partition).indexed(owner), names.of(partition).history(owner)
     while True:
         (ended,) = yield [Call(("GET", mark), lambda reply: int(reply or 0))]
         (items,) = yield [Call(("LRANGE", history_name, ended, ended + SLICE - 1), list)]
@@ -220,7 +221,7 @@ def index(names: Names, partition: int, owner: str) -> Plan[None]:
         arguments: list[str | bytes | int] = [ended, ended + len(items)]
         for place, record in enumerate(_records(items), ended):
             if record.counts and record.key is not None:
-                name = names.key_index(partition, owner, field_of(record.scope, record.key))
+                name = names.of(partition).key_index(owner, field_of(record.scope, record.key))
                 arguments += (keys.index(name), record.source_sequence, place)
         (done,) = yield [script_call("index", keys.names, arguments, int)]
         if not done or len(items) < SLICE:
@@ -277,10 +278,10 @@ class _Window(NamedTuple):
 def _window(names: Names, partition: int, ref: KeyRef, newest: int, passed: int, count: int) -> Plan[_Window]:
     owner, field = ref.owner, field_of(ref.scope, ref.key)
     keys = [
-        names.checkpoint(partition),
-        names.history(partition, owner),
-        names.indexed(partition, owner),
-        names.key_index(partition, owner, field),
+        names.of(partition).checkpoint,
+        names.of(partition).history(owner),
+        names.of(partition).indexed(owner),
+        names.of(partition).key_index(owner, field),
     ]
     (reply,) = yield [script_call("window", keys, [newest, passed, count, SLICE], list)]
     indexed = list(_records(reply[2]))
@@ -297,7 +298,7 @@ def read(
     names: Names, partition: int, owner: str, wanted: Sequence[tuple[str, str]] | None = None
 ) -> Plan[EntriesRead]:
     """Checkpoint and entries (those wanted, by scope and key, or all) of one owner, in one call."""
-    keys = [names.checkpoint(partition), names.profile(partition, owner)]
+    keys = [names.of(partition).checkpoint, names.of(partition).profile(owner)]
     fields = [field_of(scope, key) for scope, key in wanted or ()]
     if wanted is not None and not fields:
         raise ValueError("nothing is wanted")
@@ -311,7 +312,7 @@ def read(
 
 def history(names: Names, partition: int, owner: str) -> Plan[HistoryRead]:
     """All of an owner's records up to the checkpoint, as of the first look."""
-    keys = [names.checkpoint(partition), names.history(partition, owner)]
+    keys = [names.of(partition).checkpoint, names.of(partition).history(owner)]
     records: list[Record] = []
     seen: Checkpoint | None = None
     first = 0
@@ -336,9 +337,9 @@ def clear(names: Names, partition: int) -> Plan[int]:
     First the checkpoint becomes one that nobody can have folded from, so that no worker commits meanwhile; it goes
     last. If that is broken off, the partition stays closed until it is done again.
     """
-    checkpoint_name = names.checkpoint(partition).encode()
+    checkpoint_name = names.of(partition).checkpoint.encode()
     yield [Call(("HSET", checkpoint_name, "next", _BEING_EMPTIED), int)]
-    pattern = _escaped(names.prefix(partition)) + "*"
+    pattern = _escaped(names.of(partition).prefix) + "*"
     removed = cursor = 0
     while True:
         (reply,) = yield [Call(("SCAN", cursor, "MATCH", pattern, "COUNT", 1000), list)]
