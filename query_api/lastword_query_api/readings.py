@@ -6,11 +6,12 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from lastword_projector.engine.outcome import verdict_of
 from lastword_projector.engine.records import Record
-from lastword_projector.store.plans import EntriesRead, HistoryRead
+from lastword_projector.store.plans import EntriesRead, HistoryRead, StateRead
 from lastword_projector.store.ports import Checkpoint
 from lastword_query_api import answering, versions
 from lastword_query_api.boundary import (
@@ -28,7 +29,7 @@ from lastword_schemas.partitions import partition_for
 from lastword_schemas.positions import Demand
 from lastword_schemas.verdicts import Verdict
 
-R = TypeVar("R", EntriesRead, HistoryRead)
+R = TypeVar("R", EntriesRead, StateRead, HistoryRead)
 
 
 class UnknownEvent(LastwordError):
@@ -47,6 +48,18 @@ class ReaderPort(Protocol):
 
     async def entries(self, partition: int, owner: str, wanted: Sequence[tuple[str, str]] | None = None) -> EntriesRead:
         """Entries of an owner by scope and key: those wanted that are there, or all."""
+        ...
+
+    async def state_at(
+        self,
+        partition: int,
+        owner: str,
+        wanted: Sequence[tuple[str, str]],
+        *,
+        as_of: int | None,
+        known_at: int | None,
+    ) -> StateRead:
+        """Entries of an owner within a boundary of sequences: those wanted that are there."""
         ...
 
     async def history(self, partition: int, owner: str) -> HistoryRead:
@@ -214,11 +227,29 @@ class Readings:
                 asked.owner, checkpoint, known_at=checkpoint.last_sequence, from_profile=True
             )
             return reading, checkpoint, answering.from_profile(found.entries), self._now()
+        if wanted is not None and place is None and not isinstance(asked.boundary.as_of, datetime):
+            return await self._state_at(asked, asked.boundary.as_of, wanted)
         reading, checkpoint, records, resolved = await self._records(asked, place)
         if wanted is not None:
             chosen = frozenset(wanted)
             records = [record for record in records if (record.scope, record.key) in chosen]
         entries = answering.from_history(records, as_of=resolved.as_of, known_at=resolved.known_at)
+        return reading, checkpoint, entries, resolved.moment
+
+    async def _state_at(
+        self, asked: Asked, as_of: int | None, wanted: Sequence[tuple[str, str]]
+    ) -> tuple[Reading, Checkpoint, answering.Entries, int]:
+        """Entries within a boundary of sequences, without reading through a long history."""
+        partition = await self.partition_of(asked.owner)
+        known_at = asked.boundary.known_at
+        found, checkpoint = await self._await_demand(
+            asked,
+            partition,
+            lambda: self._reader.state_at(partition, asked.owner, wanted, as_of=as_of, known_at=known_at),
+        )
+        resolved = resolve(asked.boundary, [found.last] if found.last else [], checkpoint, self._now())
+        reading = _bounded_reading(asked.owner, checkpoint, resolved)
+        entries = {at: answering.Found(entry, None) for at, entry in found.entries.items()}
         return reading, checkpoint, entries, resolved.moment
 
     async def _records(
@@ -233,14 +264,7 @@ class Readings:
         resolved = resolve(boundary, found.records, checkpoint, self._now())
         if place is not None:
             resolved = replace(resolved, moment=place.moment)
-        reading = answering.reading_of(
-            asked.owner,
-            checkpoint,
-            known_at=resolved.known_at,
-            as_of=resolved.as_of,
-            provisional=resolved.provisional,
-        )
-        return reading, checkpoint, found.records, resolved
+        return _bounded_reading(asked.owner, checkpoint, resolved), checkpoint, found.records, resolved
 
     async def _await_demand(
         self, asked: Asked, partition: int, look: Callable[[], Awaitable[R]]
@@ -311,6 +335,16 @@ def _digest(question: tuple[Any, ...]) -> str:
     kind, asked, *rest = question
     as_of = asked.boundary.as_of
     return uuid.uuid5(uuid.NAMESPACE_OID, repr((kind, asked.owner, str(as_of), rest))).hex[:16]
+
+
+def _bounded_reading(owner: str, checkpoint: Checkpoint, resolved: Resolved) -> Reading:
+    return answering.reading_of(
+        owner,
+        checkpoint,
+        known_at=resolved.known_at,
+        as_of=resolved.as_of,
+        provisional=resolved.provisional,
+    )
 
 
 def _nothing(partition: int) -> NotProjected:

@@ -190,12 +190,16 @@ def _check_citation(event: Event) -> None:
 
 
 def _check_value(value: msgspec.Raw | msgspec.UnsetType) -> None:
-    """Whether it is JSON within the limits; the decoder has seen that the text is well formed."""
+    """Whether it is JSON within the limits; the decoder has seen that the text is well formed. Raises ValueError too."""
     if isinstance(value, msgspec.UnsetType):
         raise InvalidInput("value is missing", field="value")
     raw = bytes(value)
-    if len(raw) < limits.MAX_VALUE_BYTES and (raw[:1] == b'"' or raw in _LITERALS or _is_number(raw) is not None):
-        return
+    if len(raw) < limits.MAX_VALUE_BYTES:
+        if raw[:1] == b'"':
+            raw.decode()  # the decoder passes over a string without looking at its UTF-8
+            return
+        if raw in _LITERALS or _is_number(raw) is not None:
+            return
     jsontext.check_value(jsontext.parse_stored(raw))
 
 

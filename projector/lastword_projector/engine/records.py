@@ -127,7 +127,7 @@ def canonical_value(value: bytes) -> str:
     return jsontext.canonical(jsontext.parse_stored(value))
 
 
-_is_plain = re.compile(rb'"[^"\\]*"|-?(?:0|[1-9][0-9]*)|true|false|null', re.DOTALL).fullmatch
+_is_plain = re.compile(rb'"[^"\\]*"|0|-?[1-9][0-9]*|true|false|null', re.DOTALL).fullmatch
 """Whether a JSON text is the only one of its value: a string without escapes, an integer, a literal."""
 _encoder = msgspec.msgpack.Encoder()
 pack_record = _encoder.encode

@@ -52,3 +52,26 @@ def script_call(
     found = script(name)
     command = "EVALSHA_RO" if found.read_only else "EVALSHA"
     return Call((command, found.sha, len(keys), *keys, *arguments), parse)
+
+
+def together(plans: Sequence[Plan[T]]) -> Plan[list[T]]:
+    """Several plans as one: what they ask for at the same step goes in the same pipeline."""
+    results: dict[int, T] = {}
+    waiting: dict[int, Sequence[Call]] = {}
+
+    def advance(number: int, replies: list[Any] | None) -> None:
+        try:
+            waiting[number] = next(plans[number]) if replies is None else plans[number].send(replies)
+        except StopIteration as done:
+            waiting.pop(number, None)
+            results[number] = done.value
+
+    for number in range(len(plans)):
+        advance(number, None)
+    while waiting:
+        asked = list(waiting.items())
+        replies = yield [call for _, calls in asked for call in calls]
+        for number, calls in asked:
+            advance(number, replies[: len(calls)])
+            replies = replies[len(calls) :]
+    return [results[number] for number in range(len(plans))]

@@ -7,6 +7,7 @@ from lastword_projector.engine.records import MARK_LENGTH, Record, pack_record, 
 from lastword_projector.store.packing import pack_head, unpack_entry
 from lastword_projector.store.ports import Checkpoint, CommitRefused, Loaded, OtherProjection, history_lost
 from lastword_schemas.control import Genesis
+from lastword_schemas.errors import LastwordError
 from lastword_schemas.positions import sequence_of
 from lastword_schemas.registry import Registry
 
@@ -16,16 +17,18 @@ T = TypeVar("T")
 class Settled(Generic[T]):
     """`Pending` that has nothing to wait for."""
 
-    def __init__(self, value: T) -> None:
-        self._value = value
+    def __init__(self, value: T, error: LastwordError | None = None) -> None:
+        self._value, self._error = value, error
 
     def result(self) -> T:
-        """The value."""
+        """The value. Raises the error, if there was one."""
+        if self._error is not None:
+            raise self._error
         return self._value
 
 
 class MemoryStore:
-    """`Store` in memory. A refused commit raises at once."""
+    """`Store` in memory."""
 
     def __init__(self) -> None:
         self._checkpoints: dict[int, Checkpoint] = {}
@@ -54,12 +57,38 @@ class MemoryStore:
         self, partition: int, genesis: Genesis, before: Checkpoint | None, changes: Changes, now_ms: int
     ) -> Settled[None]:
         """See `Store`."""
+        try:
+            self._commit(partition, genesis, before, changes, now_ms)
+        except LastwordError as error:
+            return Settled(None, error)
+        return Settled(None)
+
+    def key_history(self, partition: int, ref: KeyRef, *, below: int) -> list[Record]:
+        """See `Store`."""
+        return [
+            record
+            for record in self.history(partition, ref.owner)
+            if record.sequence < below and record.counts and (record.scope, record.key) == (ref.scope, ref.key)
+        ]
+
+    def history(self, partition: int, owner: str) -> list[Record]:
+        """All of an owner's records."""
+        return [unpack_record(data) for data in self._records.get((partition, owner), [])]
+
+    def reset(self) -> None:
+        """See `Store`."""
+
+    def _commit(
+        self, partition: int, genesis: Genesis, before: Checkpoint | None, changes: Changes, now_ms: int
+    ) -> None:
         stored = self._checkpoints.get(partition)
         target = sequence_of(genesis.generation, changes.next_offset)
         if stored is not None and stored.genesis.log_id != genesis.log_id:
             raise OtherProjection(f"partition {partition}: this is the projection of log {stored.genesis.log_id}")
+        if stored is not None and stored.fold_version != FOLD_VERSION:
+            raise OtherProjection(f"partition {partition}: folded under version {stored.fold_version}")
         if stored is not None and stored.next_sequence == target:
-            return Settled(None)
+            return
         if (stored.next_sequence if stored else None) != (before.next_sequence if before else None):
             raise CommitRefused(partition, "the stored checkpoint is not the one folded from")
         for ref, (started_from, entry) in changes.entries.items():
@@ -80,22 +109,6 @@ class MemoryStore:
         registry = changes.registry or (stored.registry if stored else Registry())
         clock = stored.clock if stored else ("broker" if changes.stamped else "publisher")
         self._checkpoints[partition] = Checkpoint(target, genesis, FOLD_VERSION, registry, clock)
-        return Settled(None)
-
-    def key_history(self, partition: int, ref: KeyRef, *, below: int) -> list[Record]:
-        """See `Store`."""
-        return [
-            record
-            for record in self.history(partition, ref.owner)
-            if record.sequence < below and record.counts and (record.scope, record.key) == (ref.scope, ref.key)
-        ]
-
-    def history(self, partition: int, owner: str) -> list[Record]:
-        """All of an owner's records."""
-        return [unpack_record(data) for data in self._records.get((partition, owner), [])]
-
-    def reset(self) -> None:
-        """See `Store`."""
 
     def _event(self, partition: int, ref: EventRef) -> Record | None:
         sequence = self._events.get((partition, ref))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from lastword_projector.engine.fold import fold
 from lastword_projector.engine.projection import FOLD_VERSION, Changes, KeyRef, Needs
 from lastword_projector.engine.records import Entry, Record, pack_record, sequence_in, unpack_record
-from lastword_projector.store.calls import Call, Plan, script_call
+from lastword_projector.store.calls import Call, Plan, script_call, together
 from lastword_projector.store.names import Names, bucket_of, event_digest, field_of, scope_and_key
 from lastword_projector.store.packing import StoredEntry, pack_head, unpack_entry
 from lastword_projector.store.ports import (
@@ -40,11 +40,14 @@ class EntriesRead(NamedTuple):
     """By scope and key."""
 
 
-class EntryRead(NamedTuple):
-    """The entry of one key within a boundary, and the checkpoint, of one moment."""
+class StateRead(NamedTuple):
+    """Entries of one owner within a boundary, and the checkpoint."""
 
     checkpoint: Checkpoint | None
-    entry: Entry | None
+    entries: dict[tuple[str, str], Entry]
+    """By scope and key."""
+    last: Record | None
+    """The owner's last record within the boundary, where an entry that can expire needs its time."""
 
 
 class HistoryRead(NamedTuple):
@@ -191,6 +194,33 @@ class _Keys:
         return index
 
 
+def floor(names: Names, partition: int, owner: str, sequence: int) -> Plan[Record | None]:
+    """The owner's last record whose sequence is not above the one given."""
+    call = script_call("find", [names.of(partition).history(owner)], [f"{sequence:016d}"], _item)
+    (found,) = yield [call]
+    record: Record | None = found
+    return record
+
+
+def find(names: Names, partition: int, owner: str, sequence: int) -> Plan[Record | None]:
+    """The owner's record of exactly that sequence."""
+    record = yield from floor(names, partition, owner, sequence)
+    return record if record is not None and record.sequence == sequence else None
+
+
+def _item(item: bytes | None) -> Record | None:
+    return None if item is None else unpack_record(item[_SEQUENCE_LENGTH:])
+
+
+def index(self, name: str) -> int:
+    """The index of a name, from 1."""
+    index = self._index_of.get(name)
+    if index is None:
+        self.names.append(name)
+        index = self._index_of[name] = len(self.names)
+    return index
+
+
 def find(names: Names, partition: int, owner: str, sequence: int) -> Plan[Record | None]:
     """The owner's record of exactly that sequence."""
     arguments = [f"{sequence:016d}"]
@@ -240,33 +270,53 @@ def of_key(names: Names, partition: int, ref: KeyRef, below: int) -> Plan[list[R
         passed += SLICE
 
 
-def entry_at(names: Names, partition: int, ref: KeyRef, *, as_of: int | None, known_at: int | None) -> Plan[EntryRead]:
-    """The entry of a key within a boundary, folded from as few of its newest events as tell all of it."""
+def state_at(
+    names: Names,
+    partition: int,
+    owner: str,
+    wanted: Sequence[tuple[str, str]],
+    *,
+    as_of: int | None,
+    known_at: int | None,
+) -> Plan[StateRead]:
+    """Entries of one owner within a boundary, by scope and key, and the checkpoint that bounds all of them."""
+    seen = yield from checkpoint(names, partition)
+    if seen is None:
+        return StateRead(None, {}, None)
+    limit = seen.last_sequence if known_at is None else min(known_at, seen.last_sequence)
+    refs = [KeyRef(owner, scope, key) for scope, key in wanted]
+    folded = yield from together([entry_at(names, partition, ref, as_of=as_of, known_at=limit) for ref in refs])
+    entries = {at: entry for at, entry in zip(wanted, folded, strict=True) if entry is not None}
+    last = None
+    if any(entry.record.expires_at is not None for entry in entries.values()):
+        last = yield from floor(names, partition, owner, limit if as_of is None else min(as_of, limit))
+    return StateRead(seen, entries, last)
+
+
+def entry_at(names: Names, partition: int, ref: KeyRef, *, as_of: int | None, known_at: int) -> Plan[Entry | None]:
+    """The entry of a key within a boundary, folded from as few of its newest events as tell all of it.
+
+    `known_at` is not above the checkpoint: below it the history does not change.
+    """
     newest = MAX_SEQUENCE if as_of is None else as_of
     events: dict[int, Record] = {}
-    first: Checkpoint | None = None
     passed = 0
     while True:
         window = yield from _window(names, partition, ref, newest, passed, _WINDOW)
-        first = first or window.checkpoint
-        if first is None:
-            return EntryRead(None, None)
-        limit = first.last_sequence if known_at is None else min(known_at, first.last_sequence)
         events |= {
             record.sequence: record
             for record in window.records
-            if record.sequence <= limit and record.source_sequence <= newest
+            if record.sequence <= known_at and record.source_sequence <= newest
         }
         entry = fold(events.values())
         # Once the version and the mark below it are wholly there, older events could not change the entry.
         told = entry is not None and bool(entry.previous) and sequence_in(entry.previous) > window.oldest
         if told or not window.more:
-            return EntryRead(first, entry)
+            return entry
         passed += _WINDOW
 
 
 class _Window(NamedTuple):
-    checkpoint: Checkpoint | None
     records: list[Record]
     """Counting events of the key: indexed ones and, in the first window, all that are not indexed yet."""
     oldest: int
@@ -277,21 +327,17 @@ class _Window(NamedTuple):
 
 def _window(names: Names, partition: int, ref: KeyRef, newest: int, passed: int, count: int) -> Plan[_Window]:
     owner, field = ref.owner, field_of(ref.scope, ref.key)
-    keys = [
-        names.of(partition).checkpoint,
-        names.of(partition).history(owner),
-        names.of(partition).indexed(owner),
-        names.of(partition).key_index(owner, field),
-    ]
+    own = names.of(partition)
+    keys = [own.history(owner), own.indexed(owner), own.key_index(owner, field)]
     (reply,) = yield [script_call("window", keys, [newest, passed, count, SLICE], list)]
-    indexed = list(_records(reply[2]))
+    indexed = list(_records(reply[1]))
     records = [
         record
-        for record in (*_records(reply[1]), *indexed)
+        for record in (*_records(reply[0]), *indexed)
         if record.counts and (record.scope, record.key) == (ref.scope, ref.key)
     ]
     oldest = indexed[-1].source_sequence if indexed else -1
-    return _Window(_checkpoint(reply[0]), records, oldest, bool(reply[3]))
+    return _Window(records, oldest, bool(reply[2]))
 
 
 def read(

@@ -6,7 +6,7 @@ from lastword_projector.engine.projection import EventRef, Needs
 from lastword_projector.engine.records import Record
 from lastword_projector.store import plans
 from lastword_projector.store.names import Names
-from lastword_projector.store.plans import EntriesRead, HistoryRead
+from lastword_projector.store.plans import EntriesRead, HistoryRead, StateRead
 from lastword_projector.store.ports import Checkpoint
 from lastword_projector.store.runners import AwaitingRunner
 from lastword_projector.store.watch import CheckpointWatch
@@ -30,6 +30,19 @@ class Reader:
     async def entries(self, partition: int, owner: str, wanted: Sequence[tuple[str, str]] | None = None) -> EntriesRead:
         """Entries of an owner by scope and key: those wanted that are there, or all."""
         return await self._runner.run(plans.read(self._names, partition, owner, wanted))
+
+    async def state_at(
+        self,
+        partition: int,
+        owner: str,
+        wanted: Sequence[tuple[str, str]],
+        *,
+        as_of: int | None,
+        known_at: int | None,
+    ) -> StateRead:
+        """Entries of an owner within a boundary of sequences: those wanted that are there."""
+        plan = plans.state_at(self._names, partition, owner, wanted, as_of=as_of, known_at=known_at)
+        return await self._runner.run(plan)
 
     async def history(self, partition: int, owner: str) -> HistoryRead:
         """All of an owner's records up to the checkpoint."""
