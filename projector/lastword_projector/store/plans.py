@@ -212,30 +212,6 @@ def _item(item: bytes | None) -> Record | None:
     return None if item is None else unpack_record(item[_SEQUENCE_LENGTH:])
 
 
-def index(self, name: str) -> int:
-    """The index of a name, from 1."""
-    index = self._index_of.get(name)
-    if index is None:
-        self.names.append(name)
-        index = self._index_of[name] = len(self.names)
-    return index
-
-
-def find(names: Names, partition: int, owner: str, sequence: int) -> Plan[Record | None]:
-    """The owner's record of exactly that sequence."""
-    arguments = [f"{sequence:016d}"]
-    (found,) = yield [
-        script_call(
-            "find",
-            [names.of(partition).history(owner)],
-            arguments,
-            lambda item: None if item is None else unpack_record(item[_SEQUENCE_LENGTH:]),
-        )
-    ]
-    record: Record | None = found
-    return record
-
-
 def index(names: Names, partition: int, owner: str) -> Plan[None]:
     """Bring the key indexes of an owner's history up to its end.
 
