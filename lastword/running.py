@@ -7,9 +7,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 
-import uvicorn
-
-from lastword.app import create_app
 from lastword.settings import ApiSettings, ConnectionSettings, WorkerSettings
 from lastword_producers.kafka_log import LogIdentity, wait_for_log
 from lastword_projector.projector import DeadLetters
@@ -34,6 +31,10 @@ def set_up_logging(level: str) -> None:
 
 def run_api(settings: ApiSettings) -> None:
     """Serve the API until SIGTERM or Ctrl-C."""
+    import uvicorn  # here, because the workers and most commands need neither
+
+    from lastword.app import create_app
+
     uvicorn.run(
         create_app(settings),
         host=settings.host,
