@@ -137,7 +137,7 @@ def _hear(record: LogRecord, generation: int) -> Heard | None:
     """The event; None if nothing says whose it is."""
     sequence = generation * 2**40 + record.offset
     try:
-        data = jsontext.parse(record.value or b"")
+        data = jsontext.parse_stored(record.value or b"")
     except InvalidInput:
         return None
     if not isinstance(data, dict) or data.get("v") != 1 or "owner" not in data or "event_id" not in data:

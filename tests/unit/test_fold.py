@@ -10,11 +10,11 @@ from lastword_projector.engine.records import (
     Entry,
     Record,
     mark_of,
-    pack_entry,
+    pack_record,
     same_value,
     sequence_in,
-    unpack_entry,
 )
+from lastword_projector.store.packing import pack_head, unpack_entry
 from lastword_schemas.verdicts import Effect
 from tests.support.logs import recorded_at
 
@@ -36,8 +36,8 @@ def record(
         service="app",
         role="service",
         verdict="",
-        source_sequence=source,
-        source_recorded_at=recorded_at(source),
+        cited_sequence=source if at else None,
+        cited_recorded_at=recorded_at(source) if at else None,
         value=value,
         span=(ordinal, ordinal + 1),
     )
@@ -58,7 +58,7 @@ def test_the_first_set_is_added() -> None:
     first = record(5)
     effect, entry, related = step(None, first)
     assert (effect, related) == (Effect.ADDED, None)
-    assert entry == Entry(first, start=first.mark, started_at=recorded_at(5), previous=NO_MARK)
+    assert entry == Entry(first, first.mark, start=first.mark, started_at=recorded_at(5), previous=NO_MARK)
 
 
 def test_the_first_delete_is_a_tombstone() -> None:
@@ -237,6 +237,14 @@ def test_the_fold_of_nothing_is_nothing() -> None:
         (b'{"a":1,"b":[]}', b'{ "b" : [], "a" : 1 }', True),
         (b"1", b"1.0", False),
         (b"9007199254740993", b"9007199254740992", False),
+        (b"-0", b"0", True),
+        (b"-0", b"-0.0", False),
+        (b"1", b"-1", False),
+        (b'"a\\/"', b'"a/"', True),
+        (b'"a"', b'"b"', False),
+        (b'"1"', b"1", False),
+        (b"null", b"false", False),
+        (b'{"a":1,"a":2}', b'{"a":2}', True),  # a member that stands twice in the log counts with its last value
         (b"[]", b"{}", False),
         (b"null", None, False),
         (None, None, True),
@@ -248,6 +256,32 @@ def test_values_are_the_same_when_their_canonical_json_is(one: bytes | None, oth
     assert same_value(record(2, other), record(1, one)) is same
 
 
-def test_an_entry_survives_packing() -> None:
-    entry = entry_of(record(3, LONG), record(8, '"\U0001f642"'.encode()))
-    assert unpack_entry(pack_entry(entry)) == entry
+STORED = {
+    "its first value": [record(3, '"\U0001f642"'.encode())],
+    "a reading": [record(3, at=9)],
+    "a tombstone": [record(3, None)],
+    "another value": [record(3, LONG), record(8)],
+    "restated": [record(3, LONG), record(5), record(8)],
+    "restated from the beginning": [record(3), record(8)],
+    "unresolved": [record(3), record(5, ident=1), record(5, LONG, ident=2)],
+    "unresolved from the beginning": [record(5, ident=1), record(5, LONG, ident=2)],
+    "began earlier than it was heard": [record(3, LONG), record(8), record(5, at=9)],
+}
+
+
+@pytest.mark.parametrize("said", STORED.values(), ids=STORED)
+def test_an_entry_survives_packing(said: list[Record]) -> None:
+    entry = entry_of(*said)
+    stored = unpack_entry(pack_head(entry, "1772366400000").encode() + pack_record(entry.record))
+    assert (stored.entry, stored.projected_at) == (entry, 1_772_366_400_000)
+
+
+def test_a_stored_entry_begins_with_its_mark_the_time_of_projection_and_its_flags() -> None:
+    """Lua and people read this: see `packing`."""
+    first, second, third = record(3, LONG), record(5), record(8)
+    assert pack_head(entry_of(first), "1772366400000") == f"{first.mark}17723664000000"
+    assert pack_head(entry_of(first, second), "1772366400000") == f"{second.mark}17723664000004{first.mark}"
+    restated = pack_head(entry_of(first, second, third), "1772366400000")
+    assert restated == f"{third.mark}17723664000006{second.mark}{recorded_at(5):013d}{first.mark}"
+    unresolved = entry_of(record(5, ident=1), record(5, LONG, ident=2))
+    assert pack_head(unresolved, "1772366400000") == f"{unresolved.mark}17723664000001"

@@ -27,10 +27,11 @@ class Pipe:
     """Sends plans' calls; not for several threads. Every method raises StoreUnavailable."""
 
     def __init__(self, url: str) -> None:
-        self._pool = redis.ConnectionPool.from_url(
+        pool = redis.ConnectionPool.from_url(
             url, socket_timeout=_TIMEOUT_S, socket_connect_timeout=_TIMEOUT_S, protocol=2
         )
-        self._connection: Any = None
+        self._connection: Any = pool.make_connection()  # the one of this pool, whose count never falls
+        self._connected = False
         self._sent: deque[_Step] = deque()
 
     def send(self, plan: Plan[T]) -> "Reply[T]":
@@ -44,15 +45,14 @@ class Pipe:
     def reset(self) -> None:
         """Give up what was sent and not read; the next call connects anew."""
         self._sent.clear()
-        if self._connection is not None:
-            self._connection.disconnect()
-            self._connection = None
+        self._connected = False
+        self._connection.disconnect()
 
     def send_calls(self, calls: Sequence[Call]) -> "_Step":
         """Put calls on the wire."""
         step = _Step(calls)
         try:
-            if self._connection is None:
+            if not self._connected:
                 self._connect()
             packed = [pack_command(call.command) for call in calls]  # type: ignore[arg-type]
             self._connection.send_packed_command([b"".join(packed)])
@@ -89,11 +89,11 @@ class Pipe:
             raise _unavailable(error) from error
 
     def _connect(self) -> None:
-        self._connection = self._pool.make_connection()
         self._connection.connect()
         for name in SCRIPTS:
             self._connection.send_command("SCRIPT", "LOAD", script(name).text)
             self._connection.read_response()
+        self._connected = True
 
 
 class Reply(Generic[T]):

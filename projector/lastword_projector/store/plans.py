@@ -132,12 +132,11 @@ def commit(
         histories += (keys.index(own.history(owner)), len(made))
         for record in made:
             records += (f"{record.sequence:016d}", pack_record(record))
-            numbers[record.sequence] = len(numbers) + 1
+            numbers[record.sequence] = len(records) // 2
     for letter in changes.dead:
         sequence = sequence_of(genesis.generation, letter.record.offset)
         histories += (keys.index(own.dead), 1)
         records += (f"{sequence:016d}", letter.problem)
-        numbers[sequence] = len(numbers) + 1
     entries: list[str | bytes | int] = []
     spare: list[bytes] = []
     projected_at = f"{now_ms:013d}"
@@ -145,7 +144,7 @@ def commit(
         number = numbers.get(entry.record.sequence)
         if number is None:
             spare.append(pack_record(entry.record))
-            number = len(numbers) + len(spare)
+            number = len(records) // 2 + len(spare)
         profile = keys.index(own.profile(owner))
         entries += (profile, field_of(scope, key), started_from, pack_head(entry, projected_at), number)
     events: list[str | bytes | int] = []
@@ -360,7 +359,10 @@ def clear(names: Names, partition: int) -> Plan[int]:
     last. If that is broken off, the partition stays closed until it is done again.
     """
     checkpoint_name = names.of(partition).checkpoint.encode()
-    yield [Call(("HSET", checkpoint_name, "next", _BEING_EMPTIED), int)]
+    there, _ = yield [
+        Call(("EXISTS", checkpoint_name), int),
+        Call(("HSET", checkpoint_name, "next", _BEING_EMPTIED), int),
+    ]
     pattern = _escaped(names.of(partition).prefix) + "*"
     removed = cursor = 0
     while True:
@@ -372,7 +374,7 @@ def clear(names: Names, partition: int) -> Plan[int]:
         if cursor == 0:
             break
     yield [Call(("UNLINK", checkpoint_name), int)]
-    return removed + 1
+    return removed + int(there)
 
 
 def _check_commit(partition: int, genesis: Genesis, reply: list[bytes]) -> None:

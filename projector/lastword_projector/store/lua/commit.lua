@@ -45,7 +45,10 @@ for a = histories_at, records_at - 1, 2 do
   local last = newest and string.sub(newest, 1, SEQUENCE_LENGTH) or ''
   local past = false
   for _ = 1, ARGV[a + 1] do
-    if ARGV[r] > last then past = call('RPUSH', key, ARGV[r] .. ARGV[r + 1]) % STRIDE == 0 or past end
+    if ARGV[r] > last then
+      last = ARGV[r]
+      past = call('RPUSH', key, last .. ARGV[r + 1]) % STRIDE == 0 or past
+    end
     r = r + 2
   end
   if past then grown[#grown + 1] = (a - histories_at) / 2 end
