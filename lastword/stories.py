@@ -61,7 +61,7 @@ _COMET: Final = "project:Comet"
 
 def _ask_a(at: int, expected: Answer, key: str = _DETAIL, scope: str = "global") -> Look:
     place = scope.removeprefix("project:")
-    return Look(f"A {place} {key} as of {at}", _A, key, expected, scope, at)
+    return Look(f"A {place} {key} at {at}", _A, key, expected, scope, at)
 
 
 SCOPES: Final = Part(
@@ -81,7 +81,7 @@ SCOPES: Final = Part(
         _ask_a(30, _is("detailed", 20, 10)),
         _ask_a(30, _is("brief", 25), scope=_COMET),
         _ask_a(30, _is("detailed", 20, 10, rule=Rule.FALLBACK), scope="project:Orion"),
-        Look(f"B global {_DETAIL} as of 30", _B, _DETAIL, _is("brief", 30), as_of=30),
+        Look(f"B global {_DETAIL} at 30", _B, _DETAIL, _is("brief", 30), as_of=30),
         _ask_a(40, _is("dark", 40), key="theme"),
         _ask_a(40, _is("detailed", 20, 10)),
         _ask_a(50, _deleted(45, 20)),
@@ -111,7 +111,7 @@ _BRIEF_TURN = _said(10, _C, "Please keep your answers brief.")
 _DETAILED_TURN = _said(20, _C, "From now on I want detailed answers.")
 
 COMPLETIONS: Final = Part(
-    "Four late completions",
+    "Four completions",
     "Reader C says something at 10 and the opposite at 20. Extractors read both, and finish in the wrong order: a "
     "reading counts from where it was said, not from when somebody got round to it.",
     (
@@ -123,7 +123,7 @@ COMPLETIONS: Final = Part(
         Verdict("verdict on completion 10", _C, 22, "late (20, 10)"),
         _delete(45, _C, _DETAIL),
         _read_from(46, _DETAILED_TURN, _DETAIL, "detailed", "detailed answers"),
-        Look("C deleted at 45, then 20 again", _C, _DETAIL, _deleted(45, 20)),
+        Look("C deleted at 45, then 20", _C, _DETAIL, _deleted(45, 20)),
         Verdict("verdict on completion 20", _C, 46, "late (45, 20)"),
     ),
 )
@@ -148,14 +148,14 @@ TRAVEL: Final = Part(
         _delete(30, _TRAVELLER, _FLIGHT),
         Look("after a delete at 30", _TRAVELLER, _FLIGHT, _STILL_DELETED),
         _read_from(35, _MORNING_TURN, _FLIGHT, "morning", "morning flights"),
-        Look("after a late reading of turn 10", _TRAVELLER, _FLIGHT, _STILL_DELETED),
+        Look("after a late reading of 10", _TRAVELLER, _FLIGHT, _STILL_DELETED),
         Verdict("verdict on that reading", _TRAVELLER, 35, "late (30, 10)"),
         Event(40, _EVENING.draft),
-        Look("after a second copy of 'evening'", _TRAVELLER, _FLIGHT, _STILL_DELETED),
-        Verdict("verdict on that copy", _TRAVELLER, 40, "duplicate"),
+        Look("after a duplicate publish", _TRAVELLER, _FLIGHT, _STILL_DELETED),
+        Verdict("verdict on the duplicate", _TRAVELLER, 40, "duplicate"),
         SetBack(_TRAVELLER, 10),
         Until(_TRAVELLER, 45),
-        Look("after its checkpoint was set back", _TRAVELLER, _FLIGHT, _STILL_DELETED),
+        Look("after a checkpoint set back", _TRAVELLER, _FLIGHT, _STILL_DELETED),
         Replay(),
         Look("after a full replay", _TRAVELLER, _FLIGHT, _STILL_DELETED),
         Versions(

@@ -1,5 +1,6 @@
 """The command line: `lastword`."""
 
+import io
 import sys
 from typing import NoReturn
 
@@ -39,6 +40,9 @@ admin.add_to(app)
 
 def main() -> None:
     """Run the command line. What went wrong is said on standard error in one message; the exit code is 1 then."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without some character shows another one
     try:
         app()
     except LastwordError as error:

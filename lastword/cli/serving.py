@@ -26,6 +26,12 @@ PANEL = "Run"
 DIRECTORY = Path(".lastword")
 
 _WATCH_S = 0.5
+_TEXT_WIDTH = 100
+_LEGEND = (
+    "The walk-through: every line was asked of the API just now. “at 15” asks what had been said as of sequence 15, "
+    "“now” what applies now. “brief@10” is the value brief, said at sequence 10; “detailed@20 over 10” is detailed, "
+    "superseding what was said at 10."
+)
 
 FirstPort = Annotated[
     int | None,
@@ -123,11 +129,7 @@ def _show(out: Console, running: LocalLastword) -> bool:
     began = time.monotonic()
     checks: list[Check] = []
     out.print()
-    out.print(
-        "The walk-through. Every line below was asked of the API; brief@10 is the value brief, said at sequence 10,\n"
-        "and detailed@20 over 10 is detailed, which superseded what was said at 10.",
-        style="dim",
-    )
+    out.print(Text(_LEGEND, style="dim"), width=min(out.width, _TEXT_WIDTH))
     with httpx.Client(base_url=running.url, timeout=60, trust_env=False) as http:
         walkthrough = Walkthrough(http, running.log, store_hooks(running.connection, running.log))
         for number, part in enumerate(PARTS, 1):
@@ -145,8 +147,9 @@ def _show(out: Console, running: LocalLastword) -> bool:
 def _tell_part(out: Console, number: int, part: Part, checks: list[Check]) -> None:
     out.print()
     out.print(Text(f"{number}. {part.title}", style="bold"))
-    out.print(Padding(Text(part.story), (0, 0, 1, 3)), width=min(out.width, 100))
+    out.print(Padding(Text(part.story), (0, 0, 1, 3)), width=min(out.width, _TEXT_WIDTH))
     table = render.table("question", "expected", "got", "")
+    table.columns[0].no_wrap = True
     for check in checks:
         mark = Text("✓", style="green") if check.ok else Text("✗", style="bold red")
         table.add_row(check.name, check.expected, Text(check.got, style="" if check.ok else "red"), mark)

@@ -93,10 +93,9 @@ def replay(
     ] = True,
     json: Annotated[bool, typer.Option("--json", help="Print the counts and the refusals as JSON.")] = False,
 ) -> None:
-    """Publish a file of events: on each line what POST /v1/events takes, or with a source_event_id POST /v1/candidates.
+    """Publish a file of events: a line is what POST /v1/events takes, or with a source_event_id POST /v1/candidates.
 
-    The events are in the log in the order of the lines. Give them event ids, and replaying the same file again changes
-    nothing.
+    They are in the log in the order of the lines. With event ids, replaying the file again changes nothing.
     """
     if file != _STDIN and not file.is_file():
         raise InvalidInput(f"there is no file {file}", field="FILE")

@@ -47,7 +47,7 @@ once a request has timed out in flight."""
 def receipt_of(message: Message, log: LogIdentity, event_id: str) -> Receipt | None:
     """The receipt of a delivered event; None where the broker did not tell its offset."""
     partition, offset = message.partition(), message.offset()
-    if partition is None or offset is None or offset < 0:
+    if partition is None or offset is None:
         return None
     return Receipt(log.log_id, log.generation, partition, offset, event_id)
 

@@ -95,11 +95,9 @@ class LogWriter:
         with self._lock:
             self._closing = True
         self._wait_until_settled(timeout_s)
-        if self._unsettled:
-            self._producer.purge()
-            self._wait_until_settled(_PURGE_S)
         self._stopped.set()
         self._thread.join()
+        self._producer.purge()  # so that nothing is sent later
         for future, event_id in list(self._unsettled.items()):
             del self._unsettled[future]
             future.set_exception(UnknownOutcome(event_id, "the publisher was closed before the broker's answer"))
@@ -119,8 +117,10 @@ class LogWriter:
             except BufferError as error:
                 raise self._backpressure(event_id, "the events in flight fill the producer's memory") from error
             except KafkaException as error:
+                self._is_lost = True
+                reason = error.args[0].str()
                 raise PublishFailed(
-                    f"event {event_id} was not sent: {error.args[0].str()}. After a fatal error make a new publisher",
+                    f"event {event_id} was not sent: {reason}. Publish it again: a new producer sends it",
                     event_id=event_id,
                 ) from error
 

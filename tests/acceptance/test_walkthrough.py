@@ -87,33 +87,33 @@ def test_each_question_is_answered_within_its_scope_its_owner_and_its_time(walke
     got = walked.got("Who, where, when")
 
     assert got[:10] == [
-        ("A global answer_detail as of 15", "brief@10"),
-        ("A global answer_detail as of 22", "detailed@20 over 10"),
-        ("A global answer_detail as of 30", "detailed@20 over 10"),
-        ("A Comet answer_detail as of 30", "brief@25"),
-        ("A Orion answer_detail as of 30", "detailed@20 over 10 (fallback)"),
-        ("B global answer_detail as of 30", "brief@30"),
-        ("A global theme as of 40", "dark@40"),
-        ("A global answer_detail as of 40", "detailed@20 over 10"),
-        ("A global answer_detail as of 50", "deleted@45 over 20"),
-        ("A Comet answer_detail as of 50", "brief@25"),
+        ("A global answer_detail at 15", "brief@10"),
+        ("A global answer_detail at 22", "detailed@20 over 10"),
+        ("A global answer_detail at 30", "detailed@20 over 10"),
+        ("A Comet answer_detail at 30", "brief@25"),
+        ("A Orion answer_detail at 30", "detailed@20 over 10 (fallback)"),
+        ("B global answer_detail at 30", "brief@30"),
+        ("A global theme at 40", "dark@40"),
+        ("A global answer_detail at 40", "detailed@20 over 10"),
+        ("A global answer_detail at 50", "deleted@45 over 20"),
+        ("A Comet answer_detail at 50", "brief@25"),
     ]
     assert got[10:17] == [
-        ("A global theme as of 50", "dark@40"),
-        ("A Orion answer_detail as of 50", "deleted@45 over 20"),
-        ("A global answer_detail as of 9", "absent"),
-        ("A Come answer_detail as of 30", "detailed@20 over 10 (fallback)"),
-        ("A Comet theme as of 60", "deleted@60 over 55"),
-        ("A Comet units as of 74", "imperial@70"),
-        ("A Comet units as of 75", "metric@65 (fell through)"),
+        ("A global theme at 50", "dark@40"),
+        ("A Orion answer_detail at 50", "deleted@45 over 20"),
+        ("A global answer_detail at 9", "absent"),
+        ("A Come answer_detail at 30", "detailed@20 over 10 (fallback)"),
+        ("A Comet theme at 60", "deleted@60 over 55"),
+        ("A Comet units at 74", "imperial@70"),
+        ("A Comet units at 75", "metric@65 (fell through)"),
     ]
 
 
 def test_a_late_completion_counts_from_where_it_was_said(walked: Walked) -> None:
-    assert walked.got("Four late completions") == [
+    assert walked.got("Four completions") == [
         ("C completed 20, then 10", "detailed@20 over 10"),
         ("verdict on completion 10", "late (20, 10)"),
-        ("C deleted at 45, then 20 again", "deleted@45 over 20"),
+        ("C deleted at 45, then 20", "deleted@45 over 20"),
         ("verdict on completion 20", "late (45, 20)"),
     ]
 

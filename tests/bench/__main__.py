@@ -2,10 +2,12 @@
 
 import argparse
 import random
+import signal
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from lastword.process import LocalServiceError
 from lastword_schemas.errors import LastwordError
@@ -73,5 +75,11 @@ def _list() -> str:
     return "\n".join(lines)
 
 
+def _leave(number: int, _: object) -> NoReturn:
+    """End as after an error, so that what was started is stopped and removed."""
+    sys.exit(128 + number)
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _leave)
     sys.exit(main())

@@ -148,6 +148,16 @@ def raced(client: "redis.Redis", pipe: Pipe) -> None:
 STATES = (as_the_worker_left_them, up_to_the_end, lost, without_their_mark, half_built, built_once_more, raced)
 
 
+@cache
+def all_within(known_at: int, every: int) -> dict[KeyRef, list[Entry | None]]:
+    """Of the log of the tests: for every as-of, the fold of all events within the boundary."""
+    log = long_log(SEED, LONG)
+    stores = project(log)
+    return {
+        ref: [within(stores, ref, as_of, known_at) for as_of in boundaries(log, every)] for ref in KEYS
+    }
+
+
 def within(stores: Stores, ref: KeyRef, as_of: int | None, known_at: int) -> Entry | None:
     """The fold of all of the key's events within the boundary."""
     return fold(
@@ -310,8 +320,6 @@ def test_late_events_refold_a_long_history_from_its_index(redis_url: str, pipe: 
     store = projected(redis_url, log, batch=50)
     stores = project(log)
     for ref in KEYS:
-        assert store.load(0, Needs(entries=[ref])).result().entries[ref] == stores.entry(
-            ref.owner, ref.key, ref.scope
-        )
+        assert store.load(0, Needs(entries=[ref])).result().entries[ref] == stores.entry(ref.owner, ref.key, ref.scope)
     assert store.key_history(0, KEYS[0], below=2**53) == counting(stores, KEYS[0])
     store.reset()

@@ -303,7 +303,7 @@ def test_a_broker_that_is_down_is_named_once_with_the_reason(
 
     assert caught.value.retryable
     assert address in caught.value.message
-    assert "Connection refused" in caught.value.message
+    assert "Connection refused. Start the broker" in caught.value.message
     assert capfd.readouterr() == ("", "")
     assert caplog.records == []
 

@@ -205,11 +205,14 @@ def test_values_stand_in_the_log_exactly(publisher: Publisher, shared: KafkaSett
 # --- ids and clocks
 
 
-def test_a_made_event_id_is_fresh_and_sorts_by_time(publisher: Publisher, owner: str) -> None:
-    ids = [publisher.set(owner, "global", "tone", number).event_id for number in range(3)]
+def test_a_made_event_id_is_fresh_and_begins_with_its_time(publisher: Publisher, owner: str) -> None:
+    begun = time.time_ns() // 1_000_000
 
-    assert [uuid.UUID(text).version for text in ids] == [7, 7, 7]
+    ids = [uuid.UUID(publisher.set(owner, "global", "tone", number).event_id) for number in range(3)]
+
+    assert [made.version for made in ids] == [7, 7, 7]
     assert len(set(ids)) == 3
+    assert begun <= ids[0].int >> 80 <= ids[2].int >> 80 <= time.time_ns() // 1_000_000
 
 
 def test_publishing_again_with_the_same_event_id_leaves_a_second_copy_of_one_event(

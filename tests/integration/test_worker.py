@@ -20,6 +20,7 @@ from lastword.process import PythonProcess, free_port
 from lastword.running import make_worker, run_rebuild
 from lastword_producers.errors import LogMismatch
 from lastword_producers.kafka_log import KafkaSettings, apply_registry, create_log, open_log
+from lastword_producers.publisher import Publisher
 from lastword_projector.engine.projection import DeadLetter
 from lastword_projector.engine.records import MARK_LENGTH
 from lastword_projector.store.ports import OtherProjection
@@ -424,13 +425,13 @@ def test_an_emptied_redis_is_filled_again_without_anything_new_to_read(own: Runn
 
 
 def test_worker_and_api_started_before_the_broker_say_what_they_wait_for_and_then_work(
-    store: EmbeddedStore, tmp_path: Path
+    embedded_store: EmbeddedStore, tmp_path: Path
 ) -> None:
     broker = EmbeddedBroker(tmp_path)
     ports = {"LASTWORD_PORT": str(free_port()), "LASTWORD_WORKER_PORT": str(free_port())}
     environment = ports | {
         "LASTWORD_KAFKA": broker.bootstrap_servers,
-        "LASTWORD_REDIS": store.url,
+        "LASTWORD_REDIS": embedded_store.url,
         "LASTWORD_NAMESPACE": uuid.uuid4().hex,
     }
     event = {"operation": "set", "owner": "user:ada", "scope": "global", "key": "any", "value": 1}
@@ -500,6 +501,30 @@ def test_a_worker_refuses_a_topic_that_was_recreated_under_its_checkpoint(own: R
     assert own.log.log_id in error.message
     assert "LASTWORD_NAMESPACE" in error.message
     assert "`lastword rebuild`" in error.message
+    assert state(redis_url) == before
+
+
+@only_kafka
+def test_a_worker_that_gets_the_partitions_of_a_recreated_topic_reads_none_of_them(
+    own: RunningLastword, redis_url: str
+) -> None:
+    owner = owner_in(1)
+    own.projected([own.publisher.set(owner, "global", "any", "old log")])
+    own.stop_worker()
+    before = state(redis_url)
+    admin = AdminClient({"bootstrap.servers": own.worker_settings.kafka})
+    admin.delete_topics([own.log.topic])[own.log.topic].result(SECONDS)
+    new = create_log(own.worker_settings.kafka_settings, partitions=PARTITIONS)
+    with Publisher(own.worker_settings.kafka_settings, new, service="tests") as publisher:
+        for number in range(10):  # past the checkpoint: the offset that comes next is there, in another log
+            publisher.set(owner, "global", "any", number)
+
+    error = refusal(own)  # started with the log that it knew before
+
+    assert isinstance(error, LogLost)
+    assert new.topic_id in error.message
+    assert own.log.topic_id in error.message
+    assert "LASTWORD_NAMESPACE" in error.message
     assert state(redis_url) == before
 
 

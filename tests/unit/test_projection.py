@@ -502,9 +502,7 @@ class TestThreeSteps:
         other.project(log.records)
         assert stores.snapshot(log) == project(log).snapshot(log)
 
-    def test_commits_sent_after_a_refused_one_are_refused_too(
-        self, log: Log, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_commits_sent_after_a_refused_one_are_refused_too(self, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(projector_module, "MAX_EVENTS", 5)
         stores = Stores(counting := CountingStore())
         one, other = stores.open(log), stores.open(log)

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from confluent_kafka import (
     OFFSET_END,
@@ -14,8 +15,10 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     Message,
+    TopicCollection,
     TopicPartition,
 )
+from confluent_kafka.admin import AdminClient
 
 from lastword_projector.engine.decode import LogRecord
 from lastword_projector.engine.projection import PartitionWaits
@@ -35,6 +38,7 @@ _POLL_S = 0.1
 _HINT_EVERY_S = 2.0
 _LOOK_EVERY_S = 1.0
 _BACK_OFF_S = 1.0
+_ASK_S = 5.0
 _CRITICAL = 2
 """librdkafka's log level: what is less than critical is told by the worker itself, once."""
 _GONE = frozenset(
@@ -84,6 +88,7 @@ class Worker:
         self.status = status or WorkerStatus()
         self.status.group_protocol = protocol
         self._trouble = ""
+        self._config: dict[str, Any] = {**config, "log_level": _CRITICAL}
         settings = consumer_config(config, group, protocol) | {"error_cb": self._client_error, "log_level": _CRITICAL}
         self._consumer = Consumer(settings, logger=_log)
 
@@ -274,6 +279,7 @@ class Worker:
         self._consumer.seek(TopicPartition(self._topic, partition, offset))
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._check_topic()
         for assigned in partitions:
             partition = assigned.partition
             try:
@@ -283,6 +289,25 @@ class Worker:
                 self._break(partition, error)
         consumer.incremental_assign(partitions)
         _log.info("assigned: %s", {assigned.partition: assigned.offset for assigned in partitions})
+
+    def _check_topic(self) -> None:
+        """A topic that was deleted and made anew takes its partitions away and gives others of the same numbers.
+
+        Raises LogLost if the live topic is not the one that the genesis records name.
+        """
+        known = next(iter(self._geneses.values())).topic_id
+        try:
+            admin = AdminClient(self._config, logger=_log)
+            live = str(admin.describe_topics(TopicCollection([self._topic]))[self._topic].result(_ASK_S).topic_id)
+        except (KafkaException, TimeoutError) as error:
+            _log.warning("whether %s is still the topic with id %s is not known: %s", self._topic, known, error)
+            return
+        if live != known:
+            raise LogLost(
+                f"topic {self._topic} now has the id {live}, this worker's log is the topic with id {known}: it was "
+                "deleted and made anew. Restore the log, or start the worker again in another namespace "
+                "(LASTWORD_NAMESPACE), or empty this one with `lastword rebuild`"
+            )
 
     def _open(self, partition: int) -> PartitionProjector:
         """The partition's projector at the stored checkpoint. Raises StoreUnavailable."""
