@@ -105,7 +105,8 @@ class Worker:
             while not stop.is_set():
                 self._turn(stop)
         finally:
-            self._hint(force=True)
+            if self.status.unreachable is None:  # else the hint, which is only that, would hold up the end for seconds
+                self._hint(force=True)
             self._consumer.close()
 
     def _turn(self, stop: threading.Event) -> None:
