@@ -142,7 +142,7 @@ def test_no_value_text_owner_or_key_is_in_the_logs_of_worker_api_and_publisher(
             eventually(lambda: not is_up(f"{health}/healthz"), "the worker to wait at the record of another version")
             store.stop()
             client.get("/v1/value", params={"owner": OWNER, "key": KEY})
-            broker.stop()
+            broker.kill()
             with pytest.raises(UnknownOutcome):
                 publisher.set(OWNER, SCOPE, KEY, VALUE)
             logs = {process.name: process.log_path for process in (worker, api)}

@@ -457,9 +457,12 @@ def test_worker_and_api_started_before_the_broker_say_what_they_wait_for_and_the
             waiting = {"wait": "applied", "wait_ms": "20000"}
             assert httpx.post(f"{api}/v1/events", json=event, params=waiting, timeout=30).status_code == 200
             assert answer(f"{health}/healthz")["status"] == "ok"
-            broker.stop()
+            broker.kill()
             eventually(lambda: answer(f"{health}/healthz").get("status") == "failing", "the worker to miss the broker")
             assert "Kafka does not answer" in answer(f"{health}/healthz")["problem"]
+            began = time.monotonic()
+            worker.stop()
+            assert time.monotonic() - began < 4
         logs = [process.log_path.read_text() for process in (worker, api_process)]
     assert all("waiting" in log and told in log for log in logs)
 

@@ -107,7 +107,8 @@ class Worker:
             for partition in self._unsettled():
                 self._guarded(partition, self._projectors[partition].settle)
         finally:
-            self._hint(force=True)
+            if self.status.unreachable is None:  # else the hint, which is only that, would hold up the end for seconds
+                self._hint(force=True)
             self._consumer.close()
 
     def _turn(self, stop: threading.Event) -> None:
