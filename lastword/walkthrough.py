@@ -199,7 +199,7 @@ class Walkthrough:
             return "no such event"
         event = found[0]
         if event.effect == "late" and event.sequences is not None:
-            mine, winner = event.sequences
+            winner, mine = event.sequences
             return f"late ({winner}, {mine})"
         return event.effect or event.outcome.value
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from lastword_projector.engine.projection import PartitionWaits
 from lastword_projector.projector import PartitionProjector
 from lastword_projector.store.ports import CommitRefused
 from lastword_projector.store.redis import RedisStore
@@ -42,13 +43,19 @@ def rebuild(
         consumer_config(config, "lastword-rebuild", "classic") | {"enable.partition.eof": True}, logger=_log
     )
     done = 0
+    waiting: list[str] = []
     try:
         for genesis in geneses:
             store.clear(genesis.partition)
             projector = PartitionProjector(genesis, store, MutedDeadLetters())
-            done += _replay(consumer, topic, projector, on_progress)
+            try:
+                done += _replay(consumer, topic, projector, on_progress)
+            except PartitionWaits as waits:
+                waiting.append(waits.message)
     finally:
         consumer.close()
+    if waiting:
+        raise RebuildStopped("; ".join(waiting))
     return done
 
 

@@ -132,7 +132,6 @@ def reading_of(
     provisional: bool = False,
 ) -> Reading:
     """What every answer of one read has in common."""
-    token = PositionToken(checkpoint.genesis.log_id, owner_digest(owner), checkpoint.last_sequence)
     return Reading(
         owner=owner,
         representation="profile" if from_profile else "history",
@@ -140,8 +139,13 @@ def reading_of(
         known_at=known_at,
         provisional=provisional,
         clock=checkpoint.clock,
-        position_token=str(token),
+        position_token=position_token_of(owner, checkpoint),
     )
+
+
+def position_token_of(owner: str, checkpoint: Checkpoint) -> str:
+    """How far the projection was, as a text that can be demanded."""
+    return str(PositionToken(checkpoint.genesis.log_id, owner_digest(owner), checkpoint.last_sequence))
 
 
 def _state(entry: Entry, moment: int) -> State:

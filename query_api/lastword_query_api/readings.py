@@ -23,11 +23,18 @@ from lastword_query_api.boundary import (
     resolve,
 )
 from lastword_schemas import jsontext
-from lastword_schemas.answers import HistoryAnswer, InspectionRecord, ProfileAnswer, Reading, Status, ValuesAnswer
+from lastword_schemas.answers import (
+    HistoryAnswer,
+    InspectionRecord,
+    OutcomeAnswer,
+    ProfileAnswer,
+    Reading,
+    Status,
+    ValuesAnswer,
+)
 from lastword_schemas.errors import InvalidInput, LastwordError
 from lastword_schemas.partitions import partition_for
 from lastword_schemas.positions import Demand
-from lastword_schemas.verdicts import Verdict
 
 R = TypeVar("R", EntriesRead, StateRead, HistoryRead)
 
@@ -192,7 +199,7 @@ class Readings:
             more = place.text(("events", asked, scope, key))
         return HistoryAnswer(**dict(reading), scope=scope, key=key, events=shown, next_page=more)
 
-    async def outcome(self, asked: Asked, event_id: str) -> Verdict:
+    async def outcome(self, asked: Asked, event_id: str) -> OutcomeAnswer:
         """The verdict on the owner's first event with this id. Raises UnknownEvent if none is projected."""
         partition = await self.partition_of(asked.owner)
 
@@ -206,7 +213,8 @@ class Readings:
                 f"no event with this id is projected for this owner (the projection is at sequence "
                 f"{checkpoint.last_sequence}); if it was just published, ask with at_least=<receipt>"
             )
-        return verdict_of(record, partition)
+        verdict = verdict_of(record, partition)
+        return OutcomeAnswer(**dict(verdict), position_token=answering.position_token_of(asked.owner, checkpoint))
 
     async def _inspect(
         self, asked: Asked, wanted: Sequence[tuple[str, str]], scopes: Sequence[str], keys: Sequence[str]

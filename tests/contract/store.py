@@ -159,7 +159,8 @@ def events(store: Store, refs: Sequence[EventRef], partition: int = 0) -> dict[E
 
 def sequences(store: Store, refs: Sequence[EventRef], partition: int = 0) -> dict[EventRef, int | None]:
     """Of the first copies."""
-    return {ref: found and found.sequence for ref, found in events(store, refs, partition).items()}
+    found = events(store, refs, partition)
+    return {ref: None if first is None else first.sequence for ref, first in found.items()}
 
 
 def of_key(store: Store, ref: KeyRef = TONE, *, below: int = ALL, partition: int = 0) -> list[Record]:

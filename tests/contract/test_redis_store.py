@@ -10,7 +10,7 @@ from lastword_projector.engine.projection import Changes, EventRef, KeyRef, Need
 from lastword_projector.engine.records import Record, pack_record
 from lastword_projector.projector import PartitionProjector
 from lastword_projector.store import plans
-from lastword_projector.store.calls import SCRIPTS, script
+from lastword_projector.store.calls import SCRIPTS, Plan, script
 from lastword_projector.store.memory import Settled
 from lastword_projector.store.names import Names, bucket_of, event_digest
 from lastword_projector.store.packing import pack_head
@@ -155,7 +155,7 @@ class TestRedisStore(StoreContract):
 
 class TestRedisStoreWithoutItsScripts(TestRedisStore):
     @pytest.fixture
-    def kept(self, redis_url: str) -> Iterator[Store]:  # type: ignore[override]
+    def kept(self, redis_url: str) -> Iterator[Store]:
         store = ForgetfulStore(redis_url)
         yield store
         store.close()
@@ -257,7 +257,7 @@ class TestBeingEmptied:
 
     def test_it_is_told(self, being_emptied: RedisStore, redis_url: str) -> None:
         for store in (being_emptied, RedisStore(redis_url, Names("main"))):
-            with pytest.raises(StoreUnavailable, match="is being emptied.*run `lastword rebuild` again") as caught:
+            with pytest.raises(StoreUnavailable, match=r"is being emptied.*run `lastword rebuild` again") as caught:
                 store.checkpoint(0)
             assert caught.value.retryable
             store.reset()
@@ -297,15 +297,23 @@ class TestBeingEmptied:
         names = Names("main")
         writes = [Write(KeyRef(f"main/user:u{number}", "global", "tone"), number) for number in range(1, 2001)]
         commit(in_redis, None, changes(2001, *writes))
-        clearing, steps = plans.clear(names, 0), 0
-        calls = next(clearing)
-        with pytest.raises(StopIteration) as done:
+        seen = []
+
+        def watched() -> Plan[int]:
+            clearing = plans.clear(names, 0)
+            calls = next(clearing)
             while True:
-                calls = clearing.send(pipe.read(pipe.send_calls(calls)))
-                steps += 1
-                assert client.hget(names.of(0).checkpoint, "next") == b"being-emptied"
-        assert steps > 4
-        assert done.value.value == 4001
+                replies = yield calls
+                seen.append(client.hget(names.of(0).checkpoint, "next"))
+                try:
+                    calls = clearing.send(replies)
+                except StopIteration as done:
+                    return int(done.value)
+
+        there = client.dbsize()
+        assert pipe.run(watched()) == there == 4001
+        assert len(seen) > 5
+        assert seen == [b"being-emptied"] * (len(seen) - 1) + [None]
         assert client.dbsize() == 0
 
 
@@ -392,7 +400,7 @@ def test_a_connection_that_broke_is_told_once_and_then_made_anew(
     in_redis: RedisStore, client: "redis.Redis", operation: Operation
 ) -> None:
     commit(in_redis, None, changes(10, Write(TONE, 5)))
-    client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    client.client_kill_filter(_type="normal", skipme=True)
     with pytest.raises(StoreUnavailable):
         operation(in_redis)
     operation(in_redis)

@@ -440,7 +440,7 @@ def test_each_event_of_a_history_says_what_became_of_it(lastword: RunningLastwor
     assert events[2]["sequences"] == [events[1]["position"]["sequence"]]
     assert "value" not in events[2]
     assert events[3]["reason"] == "event-id-reused"
-    assert events[5]["sequences"] == [turn.sequence, stated.sequence]
+    assert events[5]["sequences"] == [stated.sequence, turn.sequence]
     assert events[5]["position"]["sequence"] == late.sequence
     assert [event["position"] for event in of_key] == [event["position"] for event in events[1:6]]
 
@@ -461,7 +461,7 @@ def test_verdicts_are_looked_up_by_owner_and_id(lastword: RunningLastword, owner
     assert verdict("the publisher's own name")["sequence"] == stated.sequence
     assert (verdict(late.event_id)["effect"], verdict(late.event_id)["sequences"]) == (
         "late",
-        [turn.sequence, stated.sequence],
+        [stated.sequence, turn.sequence],
     )
     assert (verdict(refused.event_id)["outcome"], verdict(refused.event_id)["reason"]) == ("refused", "undeclared-key")
     assert lastword.get("/v1/outcomes", owner=f"{owner}x", id=turn.event_id).status_code == 404

@@ -169,7 +169,7 @@ def _judge(
         before = state([other for other in heard if other.counts and other.key == event.key])
         event.verdict = _effect(event, before)
         if event.verdict == "late" and before is not None:
-            event.related = (event.source_sequence, before.pointer.source_sequence)
+            event.related = (before.pointer.source_sequence, event.source_sequence)
 
 
 def _problem(

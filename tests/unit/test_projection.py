@@ -262,7 +262,7 @@ class TestGoingOn:
         stores = Stores()
         stores.project(log, batch=1)
         assert stores.value(ADA, "tone") is UNSET
-        assert stores.record(late).related == (2, 3)
+        assert stores.record(late).related == (3, 2)
 
     def test_owners_scopes_and_keys_never_touch_each_other(self, log: Log) -> None:
         for owner in (ADA, BEN, "main/user:ad", "acme/user:ada", "main/org:ada"):

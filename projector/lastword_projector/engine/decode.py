@@ -190,7 +190,7 @@ def _check_citation(event: Event) -> None:
 
 
 def _check_value(value: msgspec.Raw | msgspec.UnsetType) -> None:
-    """Whether it is JSON within the limits; the decoder has seen that the text is well formed. Raises ValueError too."""
+    """Whether it is JSON within the limits; the decoder has seen that it is well formed. Raises ValueError too."""
     if isinstance(value, msgspec.UnsetType):
         raise InvalidInput("value is missing", field="value")
     raw = bytes(value)

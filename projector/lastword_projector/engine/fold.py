@@ -29,7 +29,7 @@ class Step(NamedTuple):
     entry: Entry | _NeedsHistory
     """The entry after it."""
     related: tuple[int, ...] | None = None
-    """Of `late`: the event's source sequence and the entry's."""
+    """Of `late`: the entry's source sequence, which stands, and the event's."""
 
 
 def step(entry: Entry | None, record: Record) -> Step:
@@ -41,7 +41,7 @@ def step(entry: Entry | None, record: Record) -> Step:
         return _newer(entry, record, mark)
     if mark == entry.mark:
         return _tie(entry, record)
-    return Step(Effect.LATE, _late(entry, record, mark), (record.source_sequence, entry.record.source_sequence))
+    return Step(Effect.LATE, _late(entry, record, mark), (entry.record.source_sequence, record.source_sequence))
 
 
 def fold(records: Iterable[Record]) -> Entry | None:

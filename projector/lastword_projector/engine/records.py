@@ -63,7 +63,7 @@ class Record(msgspec.Struct, array_like=True, gc=False):
     """Of a refused event."""
     detail: str | None = None
     related: tuple[int, ...] | None = None
-    """Of `late` the two source sequences; of a duplicate the first copy's sequence."""
+    """Of `late` the entry's source sequence and the event's; of a duplicate the first copy's sequence."""
 
     @property
     def counts(self) -> bool:
