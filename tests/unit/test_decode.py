@@ -83,6 +83,12 @@ def encoded(data: Any) -> bytes:
     return json.dumps(data).encode()
 
 
+def repeated(value: bytes, name: str, other: Any, *, first: bool) -> bytes:
+    """The same bytes with one more member of that name, before or after all the others."""
+    member = encoded({name: other})[1:-1]
+    return b"{" + member + b"," + value[1:] if first else value[:-1] + b"," + member + b"}"
+
+
 def with_value(text: bytes) -> bytes:
     """A plain event with exactly this text as its value."""
     return encoded(PLAIN | {"body": {"value": "@"}}).replace(b'"@"', text)
@@ -263,6 +269,22 @@ class TestValues:
         with pytest.raises(InvalidInput, match="stands twice"):
             jsontext.parse(value)
 
+    @pytest.mark.parametrize(
+        "first", [b'"scope":5', b'"body":[]', b'"body":{"what":1}', b'"operation":"frobnicate"', b'"v":"x"', b'"v":2']
+    )
+    def test_what_is_wrong_with_the_first_of_two_members_is_not_looked_at(self, first: bytes) -> None:
+        value = b"{" + first + b"," + encoded(CANDIDATE)[1:]
+        event = read(value)
+        assert isinstance(event, Event)
+        assert event_content(event) == event_content(must_be_event(encoded(CANDIDATE)))
+        check_agreement(value)
+
+    @pytest.mark.parametrize("last", [b'"scope":5', b'"body":{"what":1}', b'"body":{"value":1,"value":"\\ud800"}'])
+    def test_what_is_wrong_with_the_last_of_two_members_is_malformed(self, last: bytes) -> None:
+        value = encoded(CANDIDATE)[:-1] + b"," + last + b"}"
+        assert isinstance(read(value), Malformed)
+        check_agreement(value)
+
     def test_a_body_that_stands_twice_is_the_last_one(self) -> None:
         value = encoded(PLAIN)[:-1] + b',"body":{"value":1,"value":[2]}}'
         event = read(value)
@@ -346,6 +368,12 @@ def event_content(event: Event) -> dict[str, Any]:
         "text": event.body.text,
         "quote": event.body.quote,
     }
+
+
+def must_be_event(value: bytes) -> Event:
+    event = read(value)
+    assert isinstance(event, Event)
+    return event
 
 
 def check_agreement(value: bytes) -> None:
@@ -444,6 +472,14 @@ def test_every_odd_value_in_every_field_is_refused_by_both_or_read_alike(shape: 
     for part, name in itertools.product(["actor", "body"], INNER):
         for value in ODD:
             check_agreement(encoded(shape | {part: shape[part] | {name: value}}))
+
+
+@given(st.sampled_from(SHAPES), st.sampled_from(NAMES[:-2]), st.sampled_from(ODD), st.booleans())
+@settings(max_examples=250, deadline=None)
+def test_a_member_that_stands_twice_is_refused_by_both_or_read_alike(
+    shape: dict[str, Any], name: str, other: Any, first: bool
+) -> None:
+    check_agreement(repeated(encoded(shape), name, other, first=first))
 
 
 @given(

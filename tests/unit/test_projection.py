@@ -15,6 +15,7 @@ from lastword_projector.engine.projection import (
     DeadLetter,
     EventRef,
     KeyRef,
+    Needs,
     NotLoaded,
     PartitionWaits,
     Projection,
@@ -409,6 +410,19 @@ class TestNeeds:
         needs = Projection(0, log.genesis).needs([decode(record) for record in log.records])
         assert set(needs.events) == {EventRef(ADA, uuid.UUID(event_id(number)).bytes) for number in (1, 2)}
         assert list(needs.entries) == [KeyRef(ADA, "global", "guess")]
+
+    def test_events_that_were_forgotten_are_asked_for_again(self, log: Log) -> None:
+        log.set(ADA, "tone", "brief")
+        projection = Projection(0, log.genesis)
+        for record in log.records[:2]:
+            projection.apply(record)
+        decoded = decode(log.records[2])
+        needs = projection.needs([decoded])
+        projection.load(dict.fromkeys(needs.events), dict.fromkeys(needs.entries))
+        projection.apply(log.records[2], decoded)
+        assert projection.needs([decoded]) == Needs([], [])
+        projection.forget_events()
+        assert projection.needs([decoded]) == Needs(needs.events, [])
 
     def test_entries_can_be_forgotten_between_commits(self, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(projection_module, "_MOST_ENTRIES", 2)

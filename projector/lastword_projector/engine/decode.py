@@ -3,6 +3,7 @@
 Decoding is done by msgspec; that it agrees with the pydantic `Envelope` on valid and invalid input is tested.
 """
 
+import contextlib
 import re
 from datetime import datetime
 from functools import lru_cache
@@ -137,7 +138,19 @@ def decode(record: LogRecord) -> Decoded:
         problem = f"envelope version {event.v}"
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         problem = error.message if isinstance(error, InvalidInput) else str(error)
+        if (once := _each_member_once(value)) is not None:
+            return decode(LogRecord(record.offset, record.recorded_at, record.key, once, record.stamped))
     return salvage(value, problem)
+
+
+def _each_member_once(value: bytes) -> bytes | None:
+    """The same JSON with the last of what stands twice, which the decoder looks at in vain; None if nothing does."""
+    try:
+        jsontext.parse(value)
+    except InvalidInput:
+        with contextlib.suppress(InvalidInput):
+            return jsontext.dump(jsontext.parse_stored(value)).encode()
+    return None
 
 
 def _check(event: Event) -> None:
