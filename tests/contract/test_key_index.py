@@ -10,7 +10,7 @@ from lastword_projector.engine.fold import fold
 from lastword_projector.engine.projection import KeyRef, Needs
 from lastword_projector.engine.records import Entry, Record
 from lastword_projector.projector import PartitionProjector
-from lastword_projector.store import plans
+from lastword_projector.store import commits, plans
 from lastword_projector.store.calls import together
 from lastword_projector.store.names import Names
 from lastword_projector.store.pipe import Pipe
@@ -100,7 +100,7 @@ def as_the_worker_left_them(client: "redis.Redis", pipe: Pipe) -> None:
 
 
 def up_to_the_end(client: "redis.Redis", pipe: Pipe) -> None:
-    pipe.run(plans.index(NAMES, 0, ADA))
+    pipe.run(commits.index(NAMES, 0, ADA))
     assert indexed(client) == client.llen(OWN.history(ADA))
 
 
@@ -119,7 +119,7 @@ def without_their_mark(client: "redis.Redis", pipe: Pipe) -> None:
 def half_built(client: "redis.Redis", pipe: Pipe) -> None:
     """Lost, and then the first step of building them anew was done."""
     lost(client, pipe)
-    building = plans.index(NAMES, 0, ADA)
+    building = commits.index(NAMES, 0, ADA)
     calls = next(building)
     for _ in range(3):
         calls = building.send(pipe.read(pipe.send_calls(calls)))
@@ -136,7 +136,7 @@ def built_once_more(client: "redis.Redis", pipe: Pipe) -> None:
 def raced(client: "redis.Redis", pipe: Pipe) -> None:
     """Two build them at the same time; the slower one finds that somebody has been there."""
     lost(client, pipe)
-    slow = plans.index(NAMES, 0, ADA)
+    slow = commits.index(NAMES, 0, ADA)
     calls = next(slow)
     for _ in range(2):
         calls = slow.send(pipe.read(pipe.send_calls(calls)))

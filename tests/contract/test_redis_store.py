@@ -9,7 +9,7 @@ import redis
 from lastword_projector.engine.projection import Changes, EventRef, KeyRef, Needs
 from lastword_projector.engine.records import Record, pack_record
 from lastword_projector.projector import PartitionProjector
-from lastword_projector.store import plans
+from lastword_projector.store import commits, plans
 from lastword_projector.store.calls import SCRIPTS, Plan, script
 from lastword_projector.store.memory import Settled
 from lastword_projector.store.names import Names, bucket_of, event_digest
@@ -107,7 +107,7 @@ def pipe(redis_url: str) -> Iterator[Pipe]:
 
 
 class TestRedisStore(StoreContract):
-    fold_version_at = "lastword_projector.store.plans.FOLD_VERSION"
+    fold_version_at = "lastword_projector.store.commits.FOLD_VERSION"
 
     @pytest.fixture
     def kept(self, in_redis: RedisStore) -> Store:
@@ -239,7 +239,7 @@ class TestBeingEmptied:
     @pytest.fixture
     def being_emptied(self, in_redis: RedisStore) -> RedisStore:
         commit(in_redis, None, changes(10, Write(TONE, 5), events=[(event(5), 5)]))
-        clearing = plans.clear(Names("main"), 0)
+        clearing = commits.clear(Names("main"), 0)
         in_redis._pipe.read(in_redis._pipe.send_calls(next(clearing)))
         clearing.close()
         return in_redis
@@ -267,7 +267,7 @@ class TestBeingEmptied:
         store = RedisStore(redis_url, Names("main"))
         worker = PartitionProjector(log.genesis, store, SentLetters(), now_ms=lambda: START_MS)
         worker.project(log.records[:30])
-        clearing = plans.clear(Names("main"), 0)
+        clearing = commits.clear(Names("main"), 0)
         other = Pipe(redis_url)
         other.read(other.send_calls(next(clearing)))
         with pytest.raises(StoreUnavailable, match="being emptied"):
@@ -300,7 +300,7 @@ class TestBeingEmptied:
         seen = []
 
         def watched() -> Plan[int]:
-            clearing = plans.clear(names, 0)
+            clearing = commits.clear(names, 0)
             calls = next(clearing)
             while True:
                 replies = yield calls

@@ -13,7 +13,7 @@ from lastword_projector.engine import projection
 from lastword_projector.engine.fold import Step
 from lastword_projector.engine.projection import Changes
 from lastword_projector.engine.records import NO_MARK, Entry, Record
-from lastword_projector.store import plans
+from lastword_projector.store import commits
 from lastword_projector.store.calls import Call, Plan, script
 from lastword_projector.store.names import Names
 from lastword_projector.store.ports import Checkpoint, Pending
@@ -46,7 +46,7 @@ class UnguardedStore(RedisStore):
     def commit(
         self, partition: int, genesis: Genesis, before: Checkpoint | None, changes: Changes, now_ms: int
     ) -> Pending[None]:
-        plan = plans.commit(self._names, partition, genesis, before, changes, now_ms)
+        plan = commits.commit(self._names, partition, genesis, before, changes, now_ms)
         return self._pipe.send(self._unguarded(plan))
 
     def _unguarded(self, plan: Plan[None]) -> Plan[None]:

@@ -115,6 +115,9 @@ class TestWhatIsWhat:
             b"{}",
             b'{"hello":"world"}',
             b'{"v":1}',
+            b'{"v":1,"operation":"withdraw"}',
+            b'{"v":1,"operation":"upsert","table":"orders"}',
+            b'{"v":1,"owner":"nobody","event_id":"00000000-0000-0000-0000-000000000001","operation":"withdraw"}',
             b'{"v":true,"owner":"user:ada","event_id":"00000000-0000-0000-0000-000000000001"}',
             b'{"v":1,"owner":5,"event_id":"00000000-0000-0000-0000-000000000001"}',
             b'{"v":1,"owner":"user:ada","event_id":5}',
@@ -174,6 +177,11 @@ class TestWhatIsWhat:
     @pytest.mark.parametrize("operation", [*sorted(PLANNED_OPERATIONS), "frobnicate", "SET", "", "🙂", "x" * 1000])
     def test_an_operation_that_this_build_does_not_know_is_newer(self, operation: str) -> None:
         assert isinstance(read(encoded(PLAIN | {"operation": operation})), Newer)
+
+    def test_an_operation_that_nobody_planned_is_not_repeated_in_what_is_told(self) -> None:
+        item = read(encoded(PLAIN | {"operation": "somebody's secret"}))
+        assert isinstance(item, Newer)
+        assert "secret" not in item.problem
 
     @pytest.mark.parametrize("field", sorted(PLANNED_FIELDS))
     def test_a_planned_field_is_newer(self, field: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from lastword_schemas import jsontext, limits
-from lastword_schemas.authority import PLANNED_FIELDS, Authority, Operation, Role, refusal
+from lastword_schemas.authority import PLANNED_FIELDS, PLANNED_OPERATIONS, Authority, Operation, Role, refusal
 from lastword_schemas.control import GENESIS_KEY, REGISTRY_KEY, Genesis, RegistryRecord, parse_control
 from lastword_schemas.envelope import VERSION
 from lastword_schemas.errors import InvalidInput
@@ -281,16 +281,17 @@ def salvage(value: bytes, problem: str) -> Malformed | Undecodable | Newer:
         return Newer(f"envelope version {version}; this build reads {VERSION}")
     if version != VERSION:
         return Undecodable(f"not an envelope: {problem}")
-    if isinstance(operation := data.get("operation"), str) and operation not in _OPERATIONS:
-        return Newer(f"operation {operation[:40]!a}, which this build does not know")
-    if planned := PLANNED_FIELDS & data.keys():
-        return Newer(f"field '{min(planned)}', which this build does not support")
-    if isinstance(kid := data.get("kid"), str) and kid:
-        return Newer("a sealed body, which this build does not support")
     try:
         owner, event_id = Owner.parse(data["owner"]), _uuid(data["event_id"])
     except (KeyError, TypeError, AttributeError, InvalidInput):
         return Undecodable(f"not an envelope: {problem}")
+    if isinstance(operation := data.get("operation"), str) and operation not in _OPERATIONS:
+        named = f"operation '{operation}'" if operation in PLANNED_OPERATIONS else "an operation"
+        return Newer(f"{named}, which this build does not know")
+    if planned := PLANNED_FIELDS & data.keys():
+        return Newer(f"field '{min(planned)}', which this build does not support")
+    if isinstance(kid := data.get("kid"), str) and kid:
+        return Newer("a sealed body, which this build does not support")
     return Malformed(event_id, str(owner), problem)
 
 

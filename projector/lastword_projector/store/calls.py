@@ -54,6 +54,22 @@ def script_call(
     return Call((command, found.sha, len(keys), *keys, *arguments), parse)
 
 
+class ScriptKeys:
+    """The KEYS of a script call, each once; arguments name them by their index."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = list(names)
+        self._index_of = {name: index for index, name in enumerate(names, 1)}
+
+    def index(self, name: str) -> int:
+        """The index of a name, from 1."""
+        index = self._index_of.get(name)
+        if index is None:
+            self.names.append(name)
+            index = self._index_of[name] = len(self.names)
+        return index
+
+
 def together(plans: Sequence[Plan[T]]) -> Plan[list[T]]:
     """Several plans as one: what they ask for at the same step goes in the same pipeline."""
     results: dict[int, T] = {}

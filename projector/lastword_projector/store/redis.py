@@ -2,7 +2,7 @@
 
 from lastword_projector.engine.projection import Changes, KeyRef, Needs
 from lastword_projector.engine.records import Record
-from lastword_projector.store import plans
+from lastword_projector.store import commits, plans
 from lastword_projector.store.names import Names
 from lastword_projector.store.pipe import Pipe
 from lastword_projector.store.ports import Checkpoint, Loaded, Pending
@@ -27,7 +27,7 @@ class RedisStore:
         self, partition: int, genesis: Genesis, before: Checkpoint | None, changes: Changes, now_ms: int
     ) -> Pending[None]:
         """See `Store`."""
-        return self._pipe.send(plans.commit(self._names, partition, genesis, before, changes, now_ms))
+        return self._pipe.send(commits.commit(self._names, partition, genesis, before, changes, now_ms))
 
     def key_history(self, partition: int, ref: KeyRef, *, below: int) -> list[Record]:
         """See `Store`."""
@@ -42,4 +42,4 @@ class RedisStore:
 
         Nobody can commit meanwhile.
         """
-        return self._pipe.run(plans.clear(self._names, partition))
+        return self._pipe.run(commits.clear(self._names, partition))
