@@ -7,16 +7,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 
-import uvicorn
-
-from lastword.app import create_app
 from lastword.settings import ApiSettings, ConnectionSettings, WorkerSettings
 from lastword_producers.kafka_log import LogIdentity, wait_for_log
 from lastword_projector.projector import DeadLetters
 from lastword_projector.rebuild import rebuild
 from lastword_projector.store.names import Names
-from lastword_projector.store.redis import RedisHistoryStore, RedisProfileStore
-from lastword_projector.store.runners import BlockingRunner
+from lastword_projector.store.redis import RedisStore
 from lastword_projector.worker.dead_letters import KafkaDeadLetters
 from lastword_projector.worker.group_protocol import probe
 from lastword_projector.worker.health import HealthServer
@@ -35,6 +31,10 @@ def set_up_logging(level: str) -> None:
 
 def run_api(settings: ApiSettings) -> None:
     """Serve the API until SIGTERM or Ctrl-C."""
+    import uvicorn  # here, because the workers and most commands need neither
+
+    from lastword.app import create_app
+
     uvicorn.run(
         create_app(settings),
         host=settings.host,
@@ -76,14 +76,12 @@ def make_worker(
     """A worker with its stores; it keeps `status` up to date."""
     config = settings.kafka_settings.client_config()
     protocol = probe(settings.kafka) if settings.group_protocol == "auto" else settings.group_protocol
-    profile, history = stores(settings, log)
     return Worker(
         config,
         settings.topic,
         settings.group,
         log.genesis,
-        profile,
-        history,
+        open_store(settings),
         dead_letters or KafkaDeadLetters(config, settings.dead_letter_topic),
         protocol=protocol,
         status=status,
@@ -92,17 +90,13 @@ def make_worker(
 
 def run_rebuild(settings: ConnectionSettings, log: LogIdentity, on_progress: Callable[[int, int], None]) -> int:
     """Empty the namespace and project the whole log again; how many records were folded."""
-    profile, history = stores(settings, log)
-    return rebuild(
-        settings.kafka_settings.client_config(), settings.topic, log.genesis, profile, history, on_progress=on_progress
-    )
+    config, store = settings.kafka_settings.client_config(), open_store(settings)
+    return rebuild(config, settings.topic, log.genesis, store, on_progress=on_progress)
 
 
-def stores(settings: ConnectionSettings, log: LogIdentity) -> tuple[RedisProfileStore, RedisHistoryStore]:
-    """The projector's stores on Redis."""
-    runner = BlockingRunner(settings.redis.get_secret_value())
-    names = Names(settings.namespace)
-    return RedisProfileStore(runner, names), RedisHistoryStore(runner, names, log.generation)
+def open_store(settings: ConnectionSettings) -> RedisStore:
+    """The projector's store on Redis."""
+    return RedisStore(settings.redis.get_secret_value(), Names(settings.namespace))
 
 
 @contextlib.contextmanager

@@ -199,7 +199,7 @@ class Walkthrough:
             return "no such event"
         event = found[0]
         if event.effect == "late" and event.sequences is not None:
-            mine, winner = event.sequences
+            winner, mine = event.sequences
             return f"late ({winner}, {mine})"
         return event.effect or event.outcome.value
 
@@ -283,7 +283,7 @@ def store_hooks(settings: ConnectionSettings, log: LogIdentity) -> Hooks:
 
     def set_back(partition: int, sequence: int) -> None:
         with redis.Redis.from_url(settings.redis.get_secret_value()) as client:
-            client.hset(Names(settings.namespace).checkpoint(partition), "next", f"{sequence:016d}")
+            client.hset(Names(settings.namespace).of(partition).checkpoint, "next", f"{sequence:016d}")
 
     def replay() -> None:
         from lastword.running import run_rebuild  # with the whole API behind it

@@ -37,7 +37,7 @@ def embedded_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedd
 
 
 @pytest.fixture(scope="session")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedStore]:
+def embedded_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedStore]:
     """The embedded store, shared by all tests: leave it running."""
     with EmbeddedStore(tmp_path_factory.mktemp("store")) as store:
         yield store
@@ -46,7 +46,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedStore]:
 @pytest.fixture
 def redis_url(request: pytest.FixtureRequest) -> str:
     """URL of a store without any key."""
-    url: str = services.running_redis() or request.getfixturevalue("store").url
+    url: str = services.running_redis() or request.getfixturevalue("embedded_store").url
     services.empty_store(url)
     return url
 
@@ -62,7 +62,7 @@ def broker(request: pytest.FixtureRequest) -> Broker:
 @pytest.fixture(scope="session")
 def lastword(request: pytest.FixtureRequest, broker: Broker) -> Iterator[RunningLastword]:
     """A whole lastword on each broker in turn, shared by all tests: use owners of your own, leave the worker be."""
-    url: str = services.running_redis() or request.getfixturevalue("store").url
+    url: str = services.running_redis() or request.getfixturevalue("embedded_store").url
     with RunningLastword(broker.bootstrap_servers, services.shared_database(url)) as running:
         yield running
 

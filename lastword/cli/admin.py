@@ -202,12 +202,12 @@ def _await_projected(settings: ConnectionSettings, log: LogIdentity, last: dict[
 
 
 def _checkpoints(settings: ConnectionSettings, log: LogIdentity) -> list[Checkpoint | None]:
-    from lastword.running import stores  # with the whole API behind it: slow
+    from lastword.running import open_store  # with the whole API behind it: slow
 
-    profile, _ = stores(settings, log)
+    store = open_store(settings)
     return [
         checkpoint if checkpoint is not None and checkpoint.genesis.log_id == log.log_id else None
-        for checkpoint in map(profile.checkpoint, range(log.partitions))
+        for checkpoint in map(store.checkpoint, range(log.partitions))
     ]
 
 

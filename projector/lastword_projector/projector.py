@@ -1,28 +1,33 @@
 """Folds records of one partition into the stores, batch by batch. Knows no Kafka: records are handed in."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from lastword_projector.engine.decode import LogRecord, decode
+from lastword_projector.engine.decode import Decoded, LogRecord, decode
 from lastword_projector.engine.projection import (
     FOLD_VERSION,
     DeadLetter,
-    EventRef,
     Needs,
     NotLoaded,
     PartitionWaits,
     Projection,
 )
-from lastword_projector.engine.records import Record
-from lastword_projector.store.ports import Checkpoint, CommitRefused, HistoryStore, OtherProjection, ProfileStore
+from lastword_projector.store.ports import (
+    Checkpoint,
+    Clock,
+    CommitRefused,
+    Loaded,
+    OtherProjection,
+    Pending,
+    Store,
+)
 from lastword_schemas.control import Genesis
 from lastword_schemas.positions import offset_of, sequence_of
 
 MAX_EVENTS = 200
 MAX_BYTES = 262_144
 """Records and bytes of one commit: more would block Redis for too long."""
-MAX_CACHED_ENTRIES = 50_000
 
 
 class DeadLetters(Protocol):
@@ -36,22 +41,23 @@ class DeadLetters(Protocol):
 class PartitionProjector:
     """The fold of one partition, from the stored checkpoint on.
 
-    Order of a batch: dead letters acknowledged, history written, then profile, event ids and checkpoint in one step.
-    Nothing is skipped if it dies in between; the batch is done again and gives the same.
+    Three steps, so that the work of many partitions overlaps with the store's: `take` decodes records and asks for what
+    they need, `fold` folds them and sends the commits, `settle` waits for those. `project` is all three at once.
+    Dead letters are acknowledged before the checkpoint that passes them is sent; history and state go with it in one
+    step. Nothing is skipped if it dies in between: the records are done again and give the same.
     """
 
     def __init__(
         self,
         genesis: Genesis,
-        profile: ProfileStore,
-        history: HistoryStore,
+        store: Store,
         dead_letters: DeadLetters,
         *,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         """Begins at the stored checkpoint. Raises OtherProjection where it is of another log or fold version."""
         self.genesis = genesis
-        self._profile, self._history, self._dead_letters, self._now_ms = profile, history, dead_letters, now_ms
+        self._store, self._dead_letters, self._now_ms = store, dead_letters, now_ms
         self.recorded_at: int | None = None
         """Append time of the last record folded, ms since 1970; of the first that came while none is; else None."""
         self.reopen()
@@ -61,7 +67,10 @@ class PartitionProjector:
         partition = self.genesis.partition
         self.waits: PartitionWaits | None = None
         """Set once a record was met that only a newer build can read."""
-        self._checkpoint = self._profile.checkpoint(partition)
+        self._taken: list[tuple[LogRecord, Decoded]] = []
+        self._loading: Pending[Loaded] | None = None
+        self._committing: list[Pending[None]] = []
+        self._checkpoint = self._store.checkpoint(partition)
         check_projection(self.genesis, self._checkpoint)
         self._projection = Projection(
             partition,
@@ -75,86 +84,106 @@ class PartitionProjector:
         """The *next* offset to be handed in."""
         return self._projection.next_offset
 
+    @property
+    def unsettled(self) -> bool:
+        """Whether commits were sent that nobody has waited for yet."""
+        return bool(self._committing)
+
     def project(self, records: Sequence[LogRecord]) -> int:
-        """Fold and commit records, which follow on each other; how many there were.
+        """Take, fold and settle records; how many there were. Raises what those raise."""
+        taken = self.take(records)
+        self.fold()
+        self.settle()
+        return taken
 
-        Records below `next_offset` are passed over. Raises CommitRefused after having reopened (continue from
-        `next_offset`), PartitionWaits after what precedes was committed, StoreUnavailable (reopen, then again).
+    def take(self, records: Sequence[LogRecord]) -> int:
+        """Decode records, which follow on each other, and ask the store for what they need; how many were taken.
+
+        Records below `next_offset` are passed over. Raises StoreUnavailable.
         """
-        done = 0
-        for batch in batches(record for record in records if record.offset >= self.next_offset):
-            self._fold(batch)
-            done += len(batch)
-        return done
+        first = self.next_offset
+        self._taken = [(record, decode(record)) for record in records if record.offset >= first]
+        self._projection.forget_events()
+        needs = self._projection.needs(item for _, item in self._taken)
+        self._loading = self._store.load(self.genesis.partition, needs) if needs.events or needs.entries else None
+        return len(self._taken)
 
-    def _fold(self, batch: Sequence[LogRecord]) -> None:
-        decoded = [decode(record) for record in batch]
-        projection = self._projection
-        self._load(projection.needs(decoded))
+    def fold(self) -> None:
+        """Fold what was taken and send the commits.
+
+        Raises PartitionWaits after what precedes it was sent and settled; StoreUnavailable or DeadLetterNotWritten
+        (reopen, then again from `next_offset`); OtherProjection, WrongGenesis.
+        """
+        taken, self._taken = self._taken, []
+        if self._loading is not None:
+            loaded, self._loading = self._loading.result(), None
+            self._projection.load(loaded.events, loaded.entries)
+        apply = self._projection.apply
+        events = size = 0
         try:
-            for record, item in zip(batch, decoded, strict=True):
-                while True:
-                    try:
-                        projection.apply(record, item)
-                        break
-                    except NotLoaded as missing:
-                        self._load(missing.needs)
-                self.recorded_at = record.recorded_at
+            for record, item in taken:
+                length = len(record.value or b"")
+                if events == MAX_EVENTS or (events and size + length > MAX_BYTES):
+                    self._commit()
+                    events = size = 0
+                try:
+                    apply(record, item)
+                except NotLoaded as missing:
+                    self._apply_with(missing.needs, record, item)
+                events, size = events + 1, size + length
         except PartitionWaits as waits:
             self._commit()
+            self.settle()
             self.waits = waits
             raise
         self._commit()
+        if taken:
+            self.recorded_at = taken[-1][0].recorded_at
 
-    def _load(self, needs: Needs) -> None:
-        partition = self.genesis.partition
-        sequences = self._profile.event_sequences(partition, needs.events)
-        events: dict[EventRef, Record | None] = {}
-        for ref, sequence in sequences.items():
-            record = None if sequence is None else self._history.find(partition, ref.owner, sequence)
-            if sequence is not None and record is None:
-                raise OtherProjection(
-                    f"partition {partition}: the history has lost the event at sequence {sequence}; rebuild it"
-                )
-            events[ref] = record
-        below = sequence_of(self.genesis.generation, self.next_offset)
-        self._projection.load(
-            events=events,
-            entries=dict(self._profile.entries(partition, needs.entries)),
-            histories={ref: self._history.of_key(partition, ref, below=below) for ref in needs.histories},
-        )
+    def settle(self) -> None:
+        """Wait for the commits that were sent.
 
-    def _commit(self) -> None:
-        changes, genesis = self._projection.changes, self.genesis
-        sequence = sequence_of(genesis.generation, changes.next_offset)
-        if self._checkpoint is not None and self._checkpoint.next_sequence == sequence:
-            return
-        self._check_still_mine()
-        if changes.dead:
-            self._dead_letters.send(genesis, changes.dead)
-        self._history.append(genesis.partition, changes.records, changes.dead)
+        Raises CommitRefused after having reopened (continue from `next_offset`); OtherProjection; StoreUnavailable
+        (reopen, then again).
+        """
+        committing, self._committing = self._committing, []
         try:
-            self._profile.commit(genesis.partition, genesis, self._checkpoint, changes, self._now_ms())
+            for pending in committing:
+                pending.result()
         except CommitRefused:
             self.reopen()
             raise
-        registry = self._projection.keys.registry
-        clock = self._checkpoint.clock if self._checkpoint else ("broker" if changes.stamped else "publisher")
-        self._checkpoint = Checkpoint(sequence, genesis, FOLD_VERSION, registry, clock)
-        self._projection.committed()
-        if self._projection.cached_entries > MAX_CACHED_ENTRIES:
-            self._projection.forget_entries()
 
-    def _check_still_mine(self) -> None:
-        """Before the history is written, which nothing takes back: was all of this folded from the stored state?
+    def _apply_with(self, needs: Needs, record: LogRecord, item: Decoded) -> None:
+        """Apply a record that needs more than was asked for: most often a key's history."""
+        while True:
+            self._load_now(needs)
+            try:
+                self._projection.apply(record, item)
+            except NotLoaded as missing:
+                needs = missing.needs
+            else:
+                return
 
-        If the checkpoint is still the one we began with, everything loaded since is of that state. If not, another
-        worker was here, or Redis was set back: what we have in memory is stale, or would leave a gap in the history.
-        """
-        stored = self._profile.checkpoint(self.genesis.partition)
-        if (stored and stored.next_sequence) != (self._checkpoint and self._checkpoint.next_sequence):
-            self.reopen()
-            raise CommitRefused(self.genesis.partition, "the stored checkpoint is not the one folded from")
+    def _load_now(self, needs: Needs) -> None:
+        partition = self.genesis.partition
+        loaded = self._store.load(partition, needs).result()
+        below = sequence_of(self.genesis.generation, self.next_offset)
+        histories = {ref: self._store.key_history(partition, ref, below=below) for ref in needs.histories}
+        self._projection.load(loaded.events, loaded.entries, histories)
+
+    def _commit(self) -> None:
+        genesis, before = self.genesis, self._checkpoint
+        changes = self._projection.take_changes()
+        sequence = sequence_of(genesis.generation, changes.next_offset)
+        if before is not None and before.next_sequence == sequence:
+            return
+        if changes.dead:
+            self._dead_letters.send(genesis, changes.dead)
+        pending = self._store.commit(genesis.partition, genesis, before, changes, self._now_ms())
+        self._committing.append(pending)
+        clock: Clock = before.clock if before else ("broker" if changes.stamped else "publisher")
+        self._checkpoint = Checkpoint(sequence, genesis, FOLD_VERSION, self._projection.keys.registry, clock)
 
 
 def check_projection(genesis: Genesis, checkpoint: Checkpoint | None) -> None:
@@ -174,18 +203,3 @@ def check_projection(genesis: Genesis, checkpoint: Checkpoint | None) -> None:
             f"partition {partition}: folded under version {checkpoint.fold_version}, this build folds under "
             f"{FOLD_VERSION}; rebuild into another namespace"
         )
-
-
-def batches(records: Iterable[LogRecord]) -> Iterator[list[LogRecord]]:
-    """Runs of at most `MAX_EVENTS` records and about `MAX_BYTES` bytes."""
-    batch: list[LogRecord] = []
-    size = 0
-    for record in records:
-        length = len(record.value or b"")
-        if batch and (len(batch) == MAX_EVENTS or size + length > MAX_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(record)
-        size += length
-    if batch:
-        yield batch

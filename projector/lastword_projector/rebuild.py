@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from lastword_projector.engine.projection import PartitionWaits
 from lastword_projector.projector import PartitionProjector
 from lastword_projector.store.ports import CommitRefused
-from lastword_projector.store.redis import RedisHistoryStore, RedisProfileStore
+from lastword_projector.store.redis import RedisStore
 from lastword_projector.worker.dead_letters import MutedDeadLetters
 from lastword_projector.worker.worker import consumer_config, log_record
 from lastword_schemas.control import Genesis
@@ -28,8 +29,7 @@ def rebuild(
     config: Mapping[str, str | int | bool],
     topic: str,
     geneses: Sequence[Genesis],
-    profile: RedisProfileStore,
-    history: RedisHistoryStore,
+    store: RedisStore,
     *,
     on_progress: Callable[[int, int], None],
 ) -> int:
@@ -43,13 +43,19 @@ def rebuild(
         consumer_config(config, "lastword-rebuild", "classic") | {"enable.partition.eof": True}, logger=_log
     )
     done = 0
+    waiting: list[str] = []
     try:
         for genesis in geneses:
-            profile.clear(genesis.partition)
-            projector = PartitionProjector(genesis, profile, history, MutedDeadLetters())
-            done += _replay(consumer, topic, projector, on_progress)
+            store.clear(genesis.partition)
+            projector = PartitionProjector(genesis, store, MutedDeadLetters())
+            try:
+                done += _replay(consumer, topic, projector, on_progress)
+            except PartitionWaits as waits:
+                waiting.append(waits.message)
     finally:
         consumer.close()
+    if waiting:
+        raise RebuildStopped("; ".join(waiting))
     return done
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from lastword_projector.engine.fold import fold
 from lastword_projector.engine.records import Entry, Record, sequence_in
-from lastword_projector.store.plans import StoredEntry
+from lastword_projector.store.packing import StoredEntry
 from lastword_projector.store.ports import Checkpoint
 from lastword_schemas import jsontext
 from lastword_schemas.answers import (
@@ -132,7 +132,6 @@ def reading_of(
     provisional: bool = False,
 ) -> Reading:
     """What every answer of one read has in common."""
-    token = PositionToken(checkpoint.genesis.log_id, owner_digest(owner), checkpoint.last_sequence)
     return Reading(
         owner=owner,
         representation="profile" if from_profile else "history",
@@ -140,8 +139,13 @@ def reading_of(
         known_at=known_at,
         provisional=provisional,
         clock=checkpoint.clock,
-        position_token=str(token),
+        position_token=position_token_of(owner, checkpoint),
     )
+
+
+def position_token_of(owner: str, checkpoint: Checkpoint) -> str:
+    """How far the projection was, as a text that can be demanded."""
+    return str(PositionToken(checkpoint.genesis.log_id, owner_digest(owner), checkpoint.last_sequence))
 
 
 def _state(entry: Entry, moment: int) -> State:
@@ -208,4 +212,4 @@ def authority_of(record: Record) -> Authority | None:
 
 def value_of(record: Record) -> Any:
     """The value as Python has JSON."""
-    return None if record.value is None else jsontext.parse(record.value)
+    return None if record.value is None else jsontext.parse_stored(record.value)

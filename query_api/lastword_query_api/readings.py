@@ -6,11 +6,12 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from lastword_projector.engine.outcome import verdict_of
 from lastword_projector.engine.records import Record
-from lastword_projector.store.plans import EntriesRead, HistoryRead
+from lastword_projector.store.plans import EntriesRead, HistoryRead, StateRead
 from lastword_projector.store.ports import Checkpoint
 from lastword_query_api import answering, versions
 from lastword_query_api.boundary import (
@@ -22,13 +23,20 @@ from lastword_query_api.boundary import (
     resolve,
 )
 from lastword_schemas import jsontext
-from lastword_schemas.answers import HistoryAnswer, InspectionRecord, ProfileAnswer, Reading, Status, ValuesAnswer
+from lastword_schemas.answers import (
+    HistoryAnswer,
+    InspectionRecord,
+    OutcomeAnswer,
+    ProfileAnswer,
+    Reading,
+    Status,
+    ValuesAnswer,
+)
 from lastword_schemas.errors import InvalidInput, LastwordError
 from lastword_schemas.partitions import partition_for
 from lastword_schemas.positions import Demand
-from lastword_schemas.verdicts import Verdict
 
-R = TypeVar("R", EntriesRead, HistoryRead)
+R = TypeVar("R", EntriesRead, StateRead, HistoryRead)
 
 
 class UnknownEvent(LastwordError):
@@ -47,6 +55,18 @@ class ReaderPort(Protocol):
 
     async def entries(self, partition: int, owner: str, wanted: Sequence[tuple[str, str]] | None = None) -> EntriesRead:
         """Entries of an owner by scope and key: those wanted that are there, or all."""
+        ...
+
+    async def state_at(
+        self,
+        partition: int,
+        owner: str,
+        wanted: Sequence[tuple[str, str]],
+        *,
+        as_of: int | None,
+        known_at: int | None,
+    ) -> StateRead:
+        """Entries of an owner within a boundary of sequences: those wanted that are there."""
         ...
 
     async def history(self, partition: int, owner: str) -> HistoryRead:
@@ -179,7 +199,7 @@ class Readings:
             more = place.text(("events", asked, scope, key))
         return HistoryAnswer(**dict(reading), scope=scope, key=key, events=shown, next_page=more)
 
-    async def outcome(self, asked: Asked, event_id: str) -> Verdict:
+    async def outcome(self, asked: Asked, event_id: str) -> OutcomeAnswer:
         """The verdict on the owner's first event with this id. Raises UnknownEvent if none is projected."""
         partition = await self.partition_of(asked.owner)
 
@@ -193,7 +213,8 @@ class Readings:
                 f"no event with this id is projected for this owner (the projection is at sequence "
                 f"{checkpoint.last_sequence}); if it was just published, ask with at_least=<receipt>"
             )
-        return verdict_of(record, partition)
+        verdict = verdict_of(record, partition)
+        return OutcomeAnswer(**dict(verdict), position_token=answering.position_token_of(asked.owner, checkpoint))
 
     async def _inspect(
         self, asked: Asked, wanted: Sequence[tuple[str, str]], scopes: Sequence[str], keys: Sequence[str]
@@ -214,11 +235,29 @@ class Readings:
                 asked.owner, checkpoint, known_at=checkpoint.last_sequence, from_profile=True
             )
             return reading, checkpoint, answering.from_profile(found.entries), self._now()
+        if wanted is not None and place is None and not isinstance(asked.boundary.as_of, datetime):
+            return await self._state_at(asked, asked.boundary.as_of, wanted)
         reading, checkpoint, records, resolved = await self._records(asked, place)
         if wanted is not None:
             chosen = frozenset(wanted)
             records = [record for record in records if (record.scope, record.key) in chosen]
         entries = answering.from_history(records, as_of=resolved.as_of, known_at=resolved.known_at)
+        return reading, checkpoint, entries, resolved.moment
+
+    async def _state_at(
+        self, asked: Asked, as_of: int | None, wanted: Sequence[tuple[str, str]]
+    ) -> tuple[Reading, Checkpoint, answering.Entries, int]:
+        """Entries within a boundary of sequences, without reading through a long history."""
+        partition = await self.partition_of(asked.owner)
+        known_at = asked.boundary.known_at
+        found, checkpoint = await self._await_demand(
+            asked,
+            partition,
+            lambda: self._reader.state_at(partition, asked.owner, wanted, as_of=as_of, known_at=known_at),
+        )
+        resolved = resolve(asked.boundary, [found.last] if found.last else [], checkpoint, self._now())
+        reading = _bounded_reading(asked.owner, checkpoint, resolved)
+        entries = {at: answering.Found(entry, None) for at, entry in found.entries.items()}
         return reading, checkpoint, entries, resolved.moment
 
     async def _records(
@@ -233,14 +272,7 @@ class Readings:
         resolved = resolve(boundary, found.records, checkpoint, self._now())
         if place is not None:
             resolved = replace(resolved, moment=place.moment)
-        reading = answering.reading_of(
-            asked.owner,
-            checkpoint,
-            known_at=resolved.known_at,
-            as_of=resolved.as_of,
-            provisional=resolved.provisional,
-        )
-        return reading, checkpoint, found.records, resolved
+        return _bounded_reading(asked.owner, checkpoint, resolved), checkpoint, found.records, resolved
 
     async def _await_demand(
         self, asked: Asked, partition: int, look: Callable[[], Awaitable[R]]
@@ -311,6 +343,16 @@ def _digest(question: tuple[Any, ...]) -> str:
     kind, asked, *rest = question
     as_of = asked.boundary.as_of
     return uuid.uuid5(uuid.NAMESPACE_OID, repr((kind, asked.owner, str(as_of), rest))).hex[:16]
+
+
+def _bounded_reading(owner: str, checkpoint: Checkpoint, resolved: Resolved) -> Reading:
+    return answering.reading_of(
+        owner,
+        checkpoint,
+        known_at=resolved.known_at,
+        as_of=resolved.as_of,
+        provisional=resolved.provisional,
+    )
 
 
 def _nothing(partition: int) -> NotProjected:

@@ -9,14 +9,13 @@ from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_va
 from lastword_query_api.boundary import Boundary
 from lastword_query_api.readings import Asked, Readings
 from lastword_schemas import limits
-from lastword_schemas.answers import HistoryAnswer, InspectionRecord, ProfileAnswer, ValuesAnswer
+from lastword_schemas.answers import HistoryAnswer, InspectionRecord, OutcomeAnswer, ProfileAnswer, ValuesAnswer
 from lastword_schemas.bodies import body_docs, read_json
 from lastword_schemas.envelope import EventId, KeyText, OwnerText, ScopeText
 from lastword_schemas.errors import InvalidInput
 from lastword_schemas.identity import GLOBAL, check_key, check_scope, scope_chain
 from lastword_schemas.model import Model
 from lastword_schemas.positions import parse_demand
-from lastword_schemas.verdicts import Verdict
 
 Limit = Annotated[int, Field(ge=1, le=limits.MAX_PAGE, description="items of one page")]
 WaitMs = Annotated[
@@ -185,7 +184,7 @@ def read_router(readings: Callable[[Request], Readings]) -> APIRouter:
             answer = await service.versions(query.asked(), scope, query.key, limit=query.limit, page=query.page)
         return _json(answer)
 
-    @router.get("/v1/outcomes", response_model=Verdict, summary="What the log's reader made of an event")
+    @router.get("/v1/outcomes", response_model=OutcomeAnswer, summary="What the log's reader made of an event")
     async def outcome(request: Request, query: Annotated[OutcomeQuery, Query()]) -> Response:
         return _json(await readings(request).outcome(query.asked(), query.id))
 

@@ -20,15 +20,13 @@ class _Run:
 
     def __init__(self, first: Record) -> None:
         self.events = [first]
+        self.latest = first
+        """The event that the pointer is on: of those with the greatest mark the one with the smallest id."""
         self.unresolved = False
 
     @property
     def first(self) -> Record:
         return self.events[0]
-
-    @property
-    def latest(self) -> Record:
-        return self.events[-1]
 
 
 def versions(records: Sequence[Record], moment: int) -> list[Version]:
@@ -101,6 +99,7 @@ def _runs(records: Sequence[Record]) -> list[_Run]:
         pointer = tied[0]
         if runs and not runs[-1].unresolved and same_value(runs[-1].latest, pointer):
             runs[-1].events.append(pointer)
+            runs[-1].latest = pointer
         else:
             runs.append(_Run(pointer))
         runs[-1].events += [other for other in tied[1:] if same_value(pointer, other)]

@@ -7,7 +7,7 @@ from pydantic import Field, JsonValue, SerializationInfo, SerializerFunctionWrap
 
 from lastword_schemas.authority import Authority, Role
 from lastword_schemas.model import Instant, Model
-from lastword_schemas.verdicts import Outcome
+from lastword_schemas.verdicts import Outcome, Verdict
 
 
 class Status(StrEnum):
@@ -285,3 +285,10 @@ class HistoryAnswer(Reading):
     versions: list[Version] | None = None
     events: list[EventAnswer] | None = None
     next_page: str | None = None
+
+
+class OutcomeAnswer(Verdict):
+    """The answer to `GET /v1/outcomes`."""
+
+    position_token: str
+    """Demand it with `at_least` to read nothing older."""

@@ -11,10 +11,8 @@ class Authority(StrEnum):
     STATED = "stated"
     CONFIRMED = "confirmed"
 
-    @property
-    def rank(self) -> "AuthorityRank":
-        """The authority as a number, greater for more weight."""
-        return AuthorityRank[self.name]
+    rank: "AuthorityRank"
+    """The authority as a number, greater for more weight."""
 
 
 class AuthorityRank(IntEnum):
@@ -28,6 +26,10 @@ class AuthorityRank(IntEnum):
     def authority(self) -> Authority:
         """The authority of this rank."""
         return Authority[self.name]
+
+
+for _rank in AuthorityRank:
+    _rank.authority.rank = _rank
 
 
 class Role(StrEnum):

@@ -1,6 +1,7 @@
 """Strict JSON: no NaN, integers of any size exact, one canonical text per value, no lone surrogates in it."""
 
 import json
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from lastword_schemas import limits
@@ -8,14 +9,27 @@ from lastword_schemas.errors import InvalidInput, TooLarge
 
 
 def parse(text: bytes | str) -> Any:
-    """Read one JSON document.
+    """Read one JSON document that somebody hands in.
 
     Raises InvalidInput on anything that RFC 8259 does not allow (NaN, Infinity), on a number that no double can
-    hold and on a key that an object has twice. Escaped lone surrogates are read: each field refuses them by its name.
+    hold, and on an object that has a member twice. Escaped lone surrogates are read: each field refuses them by its
+    name.
     """
+    return _read(text, _object)
+
+
+def parse_stored(text: bytes | str) -> Any:
+    """Read one JSON document that stands in the log, where a member that stands twice can no longer be refused.
+
+    The last one counts, as for most readers. Raises InvalidInput as `parse` does otherwise.
+    """
+    return _read(text, None)
+
+
+def _read(text: bytes | str, members: Callable[[list[tuple[str, Any]]], dict[str, Any]] | None) -> Any:
     try:
         raw = text.decode("utf-8") if isinstance(text, bytes) else text
-        value = json.loads(raw, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_object)
+        return json.loads(raw, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=members)
     except InvalidInput:
         raise
     except UnicodeDecodeError as error:
@@ -26,7 +40,6 @@ def parse(text: bytes | str) -> Any:
         raise InvalidInput(f"not usable JSON: {error}") from error
     except RecursionError as error:
         raise InvalidInput("not usable JSON: nested too deeply") from error
-    return value
 
 
 def canonical(value: Any) -> str:

@@ -14,6 +14,7 @@ from lastword_schemas.errors import InvalidInput
 OFFSET_BITS: Final = 40
 MAX_GENERATION: Final = 8191
 _GENERATION_STEP: Final = 1 << OFFSET_BITS
+MAX_SEQUENCE: Final = 2**53 - 1
 
 _RECEIPT = re.compile(r"r1\.([0-9a-f]{16})\.(\d{1,4})\.(\d{1,6})\.(\d{1,13})\.([0-9a-f-]{36})")
 _TOKEN = re.compile(r"p1\.([0-9a-f]{16})\.([0-9a-f]{16})\.(\d{1,16})")

@@ -27,7 +27,7 @@ class Effect(StrEnum):
     DELETED = "deleted"
     """A tombstone."""
     LATE = "late"
-    """The entry's mark was already greater; `sequences` has the event's source sequence and the entry's."""
+    """The entry's mark was already greater; `sequences` has the entry's source sequence and the event's."""
     CONFLICT = "conflict"
     """Another value with the very same mark: the entry is unresolved."""
 
@@ -83,4 +83,4 @@ class Verdict(Model):
     partition: int
     offset: int
     sequences: list[int] | None = None
-    """Of `late`: the event's source sequence and the entry's. Of a duplicate: the first copy's sequence."""
+    """Of `late`: the entry's source sequence and the event's. Of a duplicate: the first copy's sequence."""

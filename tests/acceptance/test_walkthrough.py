@@ -9,8 +9,7 @@ from lastword.launcher import starter_text
 from lastword.stories import COMPLETIONS, PARTS
 from lastword.walkthrough import Check, Hooks, Walkthrough, WalkthroughStopped, store_hooks
 from lastword_projector.store.names import Names
-from lastword_projector.store.redis import RedisProfileStore
-from lastword_projector.store.runners import BlockingRunner
+from lastword_projector.store.redis import RedisStore
 from lastword_schemas.partitions import partition_for
 from lastword_schemas.registry import parse_registry_file
 from tests.support import services
@@ -40,7 +39,7 @@ class Walked:
 @pytest.fixture(scope="module")
 def store_url(request: pytest.FixtureRequest) -> str:
     """A database of the store that no test empties."""
-    return services.shared_database(services.running_redis() or request.getfixturevalue("store").url)
+    return services.shared_database(services.running_redis() or request.getfixturevalue("embedded_store").url)
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +57,10 @@ def watched_hooks(found: Walked) -> Hooks:
     """The product's hooks; what they do to the traveller's checkpoint is noted."""
     settings, log = found.running.worker_settings, found.running.log
     hooks = store_hooks(settings, log)
-    profile = RedisProfileStore(BlockingRunner(settings.redis.get_secret_value()), Names(settings.namespace))
+    store = RedisStore(settings.redis.get_secret_value(), Names(settings.namespace))
 
     def note() -> None:
-        checkpoint = profile.checkpoint(partition_for("main/user:traveller", PARTITIONS))
+        checkpoint = store.checkpoint(partition_for("main/user:traveller", PARTITIONS))
         found.next_sequences.append(None if checkpoint is None else checkpoint.next_sequence)
 
     def set_back(partition: int, sequence: int) -> None:

@@ -11,12 +11,12 @@ from typing import NoReturn
 
 from lastword.process import LocalServiceError
 from lastword_schemas.errors import LastwordError
-from tests.bench import cldr, sgd
+from tests.bench import cldr, projection, sgd
 from tests.bench.bench import BenchStopped, Options
 from tests.bench.data import check_folder
 from tests.bench.show import figure, machine, note
 
-BENCHES = {"sgd": sgd.BENCH, "cldr": cldr.BENCH}
+BENCHES = {"sgd": sgd.BENCH, "cldr": cldr.BENCH, "projection": projection.BENCH}
 
 HELD, MISSED, STOPPED = 0, 1, 2
 
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if unknown := set(chosen.only) - set(bench.parts):
             raise BenchStopped(f"--only {min(unknown)}: the parts are {', '.join(bench.parts) or 'none'}")
-        folder = check_folder(chosen.data, bench.files)
+        folder = check_folder(chosen.data, bench.files) if bench.files else Path()
         figure(machine())
         options = Options(
             folder, chosen.broker, chosen.seed, chosen.partitions, chosen.kill_every, only=tuple(chosen.only)

@@ -1,6 +1,6 @@
 """What Redis holds, compared byte by byte with a fold of the same log in memory."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import redis
@@ -10,11 +10,12 @@ from lastword.settings import ConnectionSettings
 from lastword_producers.broker import client_logger
 from lastword_producers.kafka_log import LogIdentity
 from lastword_projector.engine.decode import LogRecord
-from lastword_projector.engine.projection import Changes, DeadLetter, KeyRef
-from lastword_projector.engine.records import MARK_LENGTH, Record, pack_entry, pack_record
+from lastword_projector.engine.projection import Changes
+from lastword_projector.engine.records import MARK_LENGTH, pack_record
 from lastword_projector.projector import PartitionProjector
-from lastword_projector.store.memory import MemoryHistoryStore, MemoryProfileStore
-from lastword_projector.store.names import Names, field_of
+from lastword_projector.store.memory import MemoryStore, Settled
+from lastword_projector.store.names import Names, bucket_of, event_digest, field_of
+from lastword_projector.store.packing import pack_head
 from lastword_projector.store.ports import Checkpoint
 from lastword_projector.worker.dead_letters import MutedDeadLetters
 from lastword_projector.worker.worker import consumer_config, log_record
@@ -57,7 +58,7 @@ def compare(settings: ConnectionSettings, log: LogIdentity) -> list[Compared]:
     return [_compared(name, _of_sort(folded, sort), _of_sort(stored, sort)) for sort, name in sorts.items()]
 
 
-class _KeptProfile(MemoryProfileStore):
+class _Kept(MemoryStore):
     """Keeps what was committed under the names and in the bytes that Redis has."""
 
     def __init__(self, names: Names, into: Stored) -> None:
@@ -66,41 +67,30 @@ class _KeptProfile(MemoryProfileStore):
 
     def commit(
         self, partition: int, genesis: Genesis, before: Checkpoint | None, changes: Changes, now_ms: int
-    ) -> None:
-        super().commit(partition, genesis, before, changes, now_ms)
-        for ref, change in changes.entries.items():
-            self._keep(partition, ref, change.entry.mark.encode() + pack_entry(change.entry))
-        for event, sequence in changes.events:
-            name = self._names.events(partition, event.owner)
-            self._into.setdefault(name, {})[event.event_id] = f"{sequence:016d}".encode()
+    ) -> Settled[None]:
+        settled = super().commit(partition, genesis, before, changes, now_ms)
+        names = self._names.of(partition)
+        for (owner, scope, key), (_, entry) in changes.entries.items():
+            packed = pack_head(entry, "").encode() + pack_record(entry.record)
+            self._keep(names.profile(owner), field_of(scope, key).encode(), packed)
+        for (owner, event_id), sequence in changes.events:
+            digest = event_digest(owner, event_id)
+            self._keep(names.events[bucket_of(digest)], digest, b"%d" % sequence)
+        for owner, record in changes.records:
+            self._keep(names.history(owner), f"{record.sequence:016d}".encode(), pack_record(record))
         stored = self.checkpoint(partition)
         assert stored is not None
-        name = self._names.checkpoint(partition)
-        self._into[name] = {b"next": f"{stored.next_sequence:016d}".encode()}
+        self._keep(names.checkpoint, b"next", f"{stored.next_sequence:016d}".encode())
+        return settled
 
-    def _keep(self, partition: int, ref: KeyRef, data: bytes) -> None:
-        name = self._names.profile(partition, ref.owner)
-        self._into.setdefault(name, {})[field_of(ref.scope, ref.key).encode()] = data
-
-
-class _KeptHistory(MemoryHistoryStore):
-    """The same for histories."""
-
-    def __init__(self, names: Names, into: Stored) -> None:
-        super().__init__()
-        self._names, self._into = names, into
-
-    def append(self, partition: int, records: Sequence[tuple[str, Record]], dead: Sequence[DeadLetter]) -> None:
-        super().append(partition, records, dead)
-        for owner, record in records:
-            name = self._names.history(partition, owner)
-            self._into.setdefault(name, {})[f"{record.sequence:016d}".encode()] = pack_record(record)
+    def _keep(self, name: str, field: bytes, data: bytes) -> None:
+        self._into.setdefault(name, {})[field] = data
 
 
 def _fold(settings: ConnectionSettings, log: LogIdentity) -> Stored:
-    names, folded = Names(settings.namespace), Stored()
-    profile, history = _KeptProfile(names, folded), _KeptHistory(names, folded)
-    projectors = [PartitionProjector(genesis, profile, history, MutedDeadLetters()) for genesis in log.genesis]
+    folded = Stored()
+    store = _Kept(Names(settings.namespace), folded)
+    projectors = [PartitionProjector(genesis, store, MutedDeadLetters()) for genesis in log.genesis]
     for partition, records in _read(settings, log):
         projectors[partition].project(records)
     return folded

@@ -3,7 +3,7 @@
 import random
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import NamedTuple, TypeVar
@@ -16,7 +16,7 @@ from lastword_producers.kafka_log import apply_registry, create_log
 from lastword_producers.publisher import CandidateClient, Publisher
 from lastword_projector.store import plans
 from lastword_projector.store.names import Names
-from lastword_projector.store.runners import BlockingRunner
+from lastword_projector.store.pipe import Pipe
 from lastword_schemas.drafts import CandidateDraft, EventDraft
 from lastword_schemas.positions import Receipt, offset_of
 from lastword_schemas.registry import Registry
@@ -66,7 +66,7 @@ class Pipeline:
         self._ends = {at.partition: at.offset + 1 for at in apply_registry(kafka, self._registry)}
         self._publisher = Publisher(kafka, self.log, registry=self._registry)
         self._candidates = CandidateClient(kafka, self.log, service="bench", registry=self._registry)
-        self._runner = BlockingRunner(self._stage.redis_url)
+        self._pipe = Pipe(self._stage.redis_url)
         return self
 
     def __exit__(
@@ -74,7 +74,7 @@ class Pipeline:
     ) -> None:
         self._publisher.close()
         self._candidates.close()
-        self._runner.close()
+        self._pipe.reset()
 
     @property
     def publish_rate(self) -> float:
@@ -88,6 +88,27 @@ class Pipeline:
     def complete(self, drafts: Iterable[CandidateDraft]) -> None:
         """Publish candidates in this order, and wait until all are acknowledged."""
         self._settled((number, self._candidates.submit(draft)) for number, draft in enumerate(drafts))
+
+    def publish_mix(self, drafts: Sequence[EventDraft | CandidateDraft]) -> None:
+        """Publish statements, turns and candidates, each owner's in this order, and wait until all are acknowledged."""
+        with progress(f"{self.name}: publishing", len(drafts)) as on_progress:
+            self._settled(self._submitted(drafts, on_progress))
+
+    def in_namespace(self, namespace: str) -> "Pipeline":
+        """The same log, to be projected into another namespace."""
+        self.settings = self.settings.model_copy(update={"namespace": namespace})
+        return self
+
+    def _submitted(
+        self, drafts: Sequence[EventDraft | CandidateDraft], on_progress: Callable[[int], None]
+    ) -> Iterator[tuple[int, "Future[Receipt]"]]:
+        for number, draft in enumerate(drafts, 1):
+            if isinstance(draft, EventDraft):
+                yield number, self._publisher.submit(draft)
+            else:
+                yield number, self._candidates.submit(draft)
+            if number % 1_000 == 0:
+                on_progress(number)
 
     def project(self, *, kill_every: int | None = None, rng: random.Random | None = None) -> Projected:
         """Project all that was published, in a worker of its own process.
@@ -168,7 +189,7 @@ class Pipeline:
 
     def _done(self) -> int:
         """Records that are projected, of those that have to be."""
-        stored = self._runner.run(plans.checkpoints(Names(self.settings.namespace), self._partitions))
+        stored = self._pipe.run(plans.checkpoints(Names(self.settings.namespace), self._partitions))
         return sum(
             min(offset_of(checkpoint.next_sequence), self._ends[partition])
             for partition, checkpoint in enumerate(stored)

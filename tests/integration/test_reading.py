@@ -11,12 +11,11 @@ import jsonschema_rs
 import pytest
 
 from lastword_producers.routes import BatchAnswer, ItemAnswer
-from lastword_schemas.answers import HistoryAnswer, InspectionRecord, ProfileAnswer, ValuesAnswer
+from lastword_schemas.answers import HistoryAnswer, InspectionRecord, OutcomeAnswer, ProfileAnswer, ValuesAnswer
 from lastword_schemas.authority import Authority
 from lastword_schemas.model import Model, parse_instant
 from lastword_schemas.positions import Receipt
 from lastword_schemas.problems import Problem
-from lastword_schemas.verdicts import Verdict
 from tests.support.running import RunningLastword
 from tests.support.services import Broker
 
@@ -440,7 +439,7 @@ def test_each_event_of_a_history_says_what_became_of_it(lastword: RunningLastwor
     assert events[2]["sequences"] == [events[1]["position"]["sequence"]]
     assert "value" not in events[2]
     assert events[3]["reason"] == "event-id-reused"
-    assert events[5]["sequences"] == [turn.sequence, stated.sequence]
+    assert events[5]["sequences"] == [stated.sequence, turn.sequence]
     assert events[5]["position"]["sequence"] == late.sequence
     assert [event["position"] for event in of_key] == [event["position"] for event in events[1:6]]
 
@@ -455,13 +454,13 @@ def test_verdicts_are_looked_up_by_owner_and_id(lastword: RunningLastword, owner
     def verdict(event_id: str) -> dict[str, Any]:
         answer = lastword.get("/v1/outcomes", owner=owner, id=event_id)
         assert answer.status_code == 200
-        return Verdict.model_validate_json(answer.content).model_dump(mode="json")
+        return OutcomeAnswer.model_validate_json(answer.content).model_dump(mode="json")
 
     assert (verdict(turn.event_id)["outcome"], verdict(turn.event_id)["effect"]) == ("counts", "recorded")
     assert verdict("the publisher's own name")["sequence"] == stated.sequence
     assert (verdict(late.event_id)["effect"], verdict(late.event_id)["sequences"]) == (
         "late",
-        [turn.sequence, stated.sequence],
+        [stated.sequence, turn.sequence],
     )
     assert (verdict(refused.event_id)["outcome"], verdict(refused.event_id)["reason"]) == ("refused", "undeclared-key")
     assert lastword.get("/v1/outcomes", owner=f"{owner}x", id=turn.event_id).status_code == 404
@@ -680,7 +679,7 @@ def test_every_answer_is_what_the_models_and_the_openapi_document_say(lastword: 
         (HistoryAnswer, "/v1/history", lastword.get("/v1/history", owner=owner)),
         (HistoryAnswer, "/v1/history", lastword.get("/v1/history", owner=owner, page=page)),
         (HistoryAnswer, "/v1/history", lastword.get("/v1/history", owner=owner, key="any")),
-        (Verdict, "/v1/outcomes", lastword.get("/v1/outcomes", owner=owner, id=turn.event_id)),
+        (OutcomeAnswer, "/v1/outcomes", lastword.get("/v1/outcomes", owner=owner, id=turn.event_id)),
         (ItemAnswer, "/v1/events", lastword.post("/v1/events", good)),
         (ItemAnswer, "/v1/events", lastword.post("/v1/events", good, **wait)),
         (BatchAnswer, "/v1/events", lastword.post("/v1/events", {"events": [good, bad]})),

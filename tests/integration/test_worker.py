@@ -425,13 +425,13 @@ def test_an_emptied_redis_is_filled_again_without_anything_new_to_read(own: Runn
 
 
 def test_worker_and_api_started_before_the_broker_say_what_they_wait_for_and_then_work(
-    store: EmbeddedStore, tmp_path: Path
+    embedded_store: EmbeddedStore, tmp_path: Path
 ) -> None:
     broker = EmbeddedBroker(tmp_path)
     ports = {"LASTWORD_PORT": str(free_port()), "LASTWORD_WORKER_PORT": str(free_port())}
     environment = ports | {
         "LASTWORD_KAFKA": broker.bootstrap_servers,
-        "LASTWORD_REDIS": store.url,
+        "LASTWORD_REDIS": embedded_store.url,
         "LASTWORD_NAMESPACE": uuid.uuid4().hex,
     }
     event = {"operation": "set", "owner": "user:ada", "scope": "global", "key": "any", "value": 1}

@@ -137,7 +137,7 @@ def _hear(record: LogRecord, generation: int) -> Heard | None:
     """The event; None if nothing says whose it is."""
     sequence = generation * 2**40 + record.offset
     try:
-        data = jsontext.parse(record.value or b"")
+        data = jsontext.parse_stored(record.value or b"")
     except InvalidInput:
         return None
     if not isinstance(data, dict) or data.get("v") != 1 or "owner" not in data or "event_id" not in data:
@@ -169,7 +169,7 @@ def _judge(
         before = state([other for other in heard if other.counts and other.key == event.key])
         event.verdict = _effect(event, before)
         if event.verdict == "late" and before is not None:
-            event.related = (event.source_sequence, before.pointer.source_sequence)
+            event.related = (before.pointer.source_sequence, event.source_sequence)
 
 
 def _problem(

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from lastword_projector.engine.decode import LogRecord
 from lastword_projector.engine.fold import NEEDS_HISTORY, fold, step
 from lastword_projector.engine.projection import Changes, DeadLetter
-from lastword_projector.engine.records import Entry, Mark, Record, mark_of, pack_entry, pack_record
+from lastword_projector.engine.records import Entry, Mark, Record, mark_of, pack_record
 from lastword_projector.projector import PartitionProjector
-from lastword_projector.store.memory import MemoryHistoryStore, MemoryProfileStore
+from lastword_projector.store.memory import MemoryStore, Settled
+from lastword_projector.store.packing import pack_head
 from lastword_projector.store.ports import Checkpoint, CommitRefused
 from lastword_query_api.answering import Entries, from_history
 from lastword_schemas import jsontext
@@ -34,7 +35,7 @@ Told = tuple[str, str, object, str, int, int, Mark, Mark, bool]
 
 def told(entry: Entry) -> Told:
     """Everything that an entry says."""
-    value = None if entry.record.value is None else jsontext.canonical(jsontext.parse(entry.record.value))
+    value = None if entry.record.value is None else jsontext.canonical(jsontext.parse_stored(entry.record.value))
     return (
         entry.record.event_id.hex(),
         entry.record.operation,
@@ -62,6 +63,11 @@ def told_naively(state: naive.State) -> Told:
         mark_of(*state.previous) if state.previous else Mark(""),
         state.unresolved,
     )
+
+
+def pack_entry(entry: Entry) -> bytes:
+    """Every byte of an entry as it is stored; when it was written is left out."""
+    return pack_head(entry, f"{0:013d}").encode() + pack_record(entry.record)
 
 
 def listen(log: Log) -> list[naive.Heard]:
@@ -212,8 +218,8 @@ def record_of(word: Word, ident: int, at: int) -> Record:
         service="app",
         role="service",
         verdict="",
-        source_sequence=word.source,
-        source_recorded_at=recorded_at(word.source),
+        cited_sequence=word.source,
+        cited_recorded_at=recorded_at(word.source),
         value=word.value,
         span=(word.ordinal, word.ordinal + 1),
     )
@@ -351,28 +357,20 @@ class Fuse:
             raise Crash
 
 
-class FragileHistory(MemoryHistoryStore):
-    def __init__(self, fuse: Fuse) -> None:
-        super().__init__()
-        self.fuse = fuse
+class FragileStore(MemoryStore):
+    """A commit is one step (one script in Redis): the worker dies before it, or after it without having heard."""
 
-    def append(self, partition: int, records: Sequence[tuple[str, Record]], dead: Sequence[DeadLetter]) -> None:
-        self.fuse.step()
-        super().append(partition, records, dead)
-        self.fuse.step()
-
-
-class FragileProfile(MemoryProfileStore):
     def __init__(self, fuse: Fuse) -> None:
         super().__init__()
         self.fuse = fuse
 
     def commit(
         self, partition: int, genesis: Genesis, before: Checkpoint | None, changes: Changes, now_ms: int
-    ) -> None:
+    ) -> Settled[None]:
         self.fuse.step()
-        super().commit(partition, genesis, before, changes, now_ms)
+        settled = super().commit(partition, genesis, before, changes, now_ms)
         self.fuse.step()
+        return settled
 
 
 class FragileLetters(SentLetters):
@@ -393,7 +391,7 @@ def test_a_crash_anywhere_leaves_the_same_bytes(
 ) -> None:
     log = log_of(plan)
     fuse = Fuse(steps)
-    stores = Stores(FragileProfile(fuse), FragileHistory(fuse), FragileLetters(fuse))
+    stores = Stores(FragileStore(fuse), FragileLetters(fuse))
     worker = stores.open(log)
     crashes = 0
     while worker.next_offset < log.next_offset:
@@ -439,11 +437,10 @@ def test_stores_that_lost_their_last_writes_heal_by_replay(
     stores = Stores()
     worker = stores.open(log)
     advance(worker, log, kept)
-    earlier = copy.deepcopy((vars(stores.profile), vars(stores.history)))
+    earlier = copy.deepcopy(vars(stores.store))
     advance(worker, log, lost)
-    vars(stores.profile).update(earlier[0])
-    vars(stores.history).update(earlier[1])
-    while worker.next_offset < log.next_offset or stores.profile.checkpoint(0) is None:
+    vars(stores.store).update(earlier)
+    while worker.next_offset < log.next_offset or stores.store.checkpoint(0) is None:
         advance(worker, log, batches[0])
     advance(worker, log, 1)
     stores.project(log)

@@ -3,17 +3,17 @@
 The bugs are in `tests/support/planted.py`. A check sees only what a user can see: values, and what was heard.
 """
 
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from lastword_projector.engine.projection import KeyRef
+from lastword_projector.engine.projection import EventRef, KeyRef, Needs
 from lastword_projector.projector import PartitionProjector
 from lastword_projector.store.names import Names
 from lastword_projector.store.ports import CommitRefused
-from lastword_projector.store.redis import RedisHistoryStore, RedisProfileStore
-from lastword_projector.store.runners import BlockingRunner
+from lastword_projector.store.redis import RedisStore
 from lastword_schemas import jsontext
 from lastword_schemas.positions import Receipt
 from tests.support import planted
@@ -94,7 +94,7 @@ def a_change_of_one_key_leaves_the_others() -> None:
 
 
 def a_crash_within_a_commit_loses_nothing() -> None:
-    log, stores = Log(), Stores(history=planted.DyingHistory())
+    log, stores = Log(), Stores(planted.DyingStore())
     receipt = log.set(ADA, "answer_detail", "detailed")
     with pytest.raises(Crash):
         stores.project(log)
@@ -144,77 +144,71 @@ def test_an_offset_committed_before_the_state_is_caught() -> None:
 class OnRedis:
     """A log that is projected into Redis as it grows."""
 
-    def __init__(self, runner: BlockingRunner, namespace: str) -> None:
+    def __init__(self, redis_url: str, namespace: str) -> None:
         self.log = Log()
-        self.profile = RedisProfileStore(runner, Names(namespace))
-        self.history = RedisHistoryStore(runner, Names(namespace), 0)
+        self.store = RedisStore(redis_url, Names(namespace))
 
     def project(self) -> None:
         """By a new worker."""
-        PartitionProjector(self.log.genesis, self.profile, self.history, SentLetters()).project(self.log.records)
+        PartitionProjector(self.log.genesis, self.store, SentLetters()).project(self.log.records)
 
     def complete(self, turn: Receipt, value: str) -> str:
         """A reading of a turn arrives; its verdict."""
         receipt = self.log.candidate(ADA, "answer_detail", value, source=turn, quote=value)
         self.project()
-        record = self.history.find(0, ADA, receipt.sequence)
+        ref = EventRef(ADA, uuid.UUID(receipt.event_id).bytes)
+        record = self.store.load(0, Needs(events=[ref])).result().events[ref]
         assert record is not None
         return record.verdict
 
     def current(self) -> Any:
         """What applies now: value and source sequence."""
         ref = KeyRef(ADA, "global", "answer_detail")
-        entry = self.profile.entries(0, [ref])[ref]
+        entry = self.store.load(0, Needs(entries=[ref])).result().entries[ref]
         assert entry is not None
+        self.store.reset()
         value = "deleted" if entry.record.value is None else jsontext.parse(entry.record.value)
         return value, entry.record.source_sequence
 
 
-@pytest.fixture
-def runner(redis_url: str) -> Iterator[BlockingRunner]:
-    runner = BlockingRunner(redis_url)
-    yield runner
-    runner.close()
-
-
-def two_completions(runner: BlockingRunner, namespace: str) -> Any:
+def two_completions(redis_url: str, namespace: str) -> Any:
     """Turns at 10 and 20; the reading of 20 completes before that of 10."""
-    on_redis = OnRedis(runner, namespace)
+    on_redis = OnRedis(redis_url, namespace)
     brief, detailed = (on_redis.log.say(ADA, words, at=at) for words, at in (("brief", 10), ("detailed", 20)))
     return on_redis.complete(detailed, "detailed"), on_redis.complete(brief, "brief"), on_redis.current()
 
 
-def a_completion_after_a_delete(runner: BlockingRunner, namespace: str) -> Any:
+def a_completion_after_a_delete(redis_url: str, namespace: str) -> Any:
     """A turn at 20, a delete at 45; then the reading of 20 completes."""
-    on_redis = OnRedis(runner, namespace)
+    on_redis = OnRedis(redis_url, namespace)
     detailed = on_redis.log.say(ADA, "detailed", at=20)
     on_redis.log.delete(ADA, "answer_detail", at=45)
     on_redis.project()
     return on_redis.complete(detailed, "detailed"), on_redis.current()
 
 
-def test_a_compare_that_is_removed_is_caught(runner: BlockingRunner) -> None:
+def test_a_compare_that_is_removed_is_caught(redis_url: str) -> None:
     """The four completions of the walk-through; without the compare brief@10 stands and detailed comes back."""
-    assert two_completions(runner, "a") == ("added", "late", ("detailed", 20))
-    assert a_completion_after_a_delete(runner, "b") == ("late", ("deleted", 45))
+    assert two_completions(redis_url, "a") == ("added", "late", ("detailed", 20))
+    assert a_completion_after_a_delete(redis_url, "b") == ("late", ("deleted", 45))
     with planted.compare_removed():
-        assert two_completions(runner, "c") == ("added", "updated", ("brief", 10))
-        assert a_completion_after_a_delete(runner, "d") == ("updated", ("detailed", 20))
-    assert two_completions(runner, "e") == ("added", "late", ("detailed", 20))
+        assert two_completions(redis_url, "c") == ("added", "updated", ("brief", 10))
+        assert a_completion_after_a_delete(redis_url, "d") == ("updated", ("detailed", 20))
+    assert two_completions(redis_url, "e") == ("added", "late", ("detailed", 20))
 
 
 @pytest.mark.parametrize("scenario", [two_completions, a_completion_after_a_delete])
 def test_the_script_alone_refuses_what_a_worker_without_order_would_write(
-    runner: BlockingRunner, scenario: Callable[[BlockingRunner, str], Any]
+    redis_url: str, scenario: Callable[[str, str], Any]
 ) -> None:
     with planted.last_write_wins(), pytest.raises(CommitRefused):
-        scenario(runner, "main")
+        scenario(redis_url, "main")
 
 
 @pytest.mark.parametrize("scenario", [two_completions, a_completion_after_a_delete])
 def test_the_fold_alone_keeps_the_order_where_the_script_does_not_compare(
-    runner: BlockingRunner, scenario: Callable[[BlockingRunner, str], Any]
+    redis_url: str, scenario: Callable[[str, str], Any]
 ) -> None:
-    expected = scenario(runner, "with")
+    expected = scenario(redis_url, "with")
     with planted.script_without_compare():
-        assert scenario(runner, "without") == expected
+        assert scenario(redis_url, "without") == expected

@@ -1,4 +1,4 @@
-"""Logs of one partition, built in memory, and their projection into memory stores. No broker, no Redis.
+"""Logs of one partition, built in memory, and their projection into a memory store. No broker, no Redis.
 
     log = Log()                                       # genesis at offset 0, REGISTRY at offset 1
     turn = log.say(ADA, "I like it brief.")
@@ -17,12 +17,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from lastword_projector.engine import projection
 from lastword_projector.engine.decode import Event, LogRecord, Malformed, decode
-from lastword_projector.engine.projection import DeadLetter
-from lastword_projector.engine.records import Entry, Record, pack_entry, pack_record
+from lastword_projector.engine.projection import DeadLetter, EventRef, KeyRef, Needs
+from lastword_projector.engine.records import Entry, Record, pack_record
 from lastword_projector.projector import DeadLetters, PartitionProjector
-from lastword_projector.store.memory import MemoryHistoryStore, MemoryProfileStore
+from lastword_projector.store.memory import MemoryStore
 from lastword_schemas import jsontext
 from lastword_schemas.control import GENESIS_KEY, REGISTRY_KEY, Genesis, RegistryRecord, control_bytes
 from lastword_schemas.drafts import CandidateDraft, EventDraft, read_draft, to_envelope
@@ -191,10 +190,9 @@ class SentLetters(DeadLetters):
 
 @dataclass
 class Stores:
-    """What survives a crash: profile, history, dead letters. Each `project` is by a new worker."""
+    """What survives a crash: the store and the dead letters. Each `project` is by a new worker."""
 
-    profile: MemoryProfileStore = field(default_factory=lambda: MemoryProfileStore())
-    history: MemoryHistoryStore = field(default_factory=lambda: MemoryHistoryStore())
+    store: MemoryStore = field(default_factory=lambda: MemoryStore())
     dead: SentLetters = field(default_factory=SentLetters)
     worker: type[PartitionProjector] = PartitionProjector
     partition: int = 0
@@ -202,7 +200,7 @@ class Stores:
     def open(self, log: Log) -> PartitionProjector:
         """A new worker, which begins at the checkpoint."""
         self.partition = log.genesis.partition
-        return self.worker(log.genesis, self.profile, self.history, self.dead, now_ms=lambda: START_MS)
+        return self.worker(log.genesis, self.store, self.dead, now_ms=lambda: START_MS)
 
     def project(self, log: Log, *, batch: int | None = None) -> PartitionProjector:
         """A new worker that folds all of the log that it has not folded yet, `batch` records a commit."""
@@ -214,24 +212,24 @@ class Stores:
 
     def entry(self, owner: str, key: str, scope: str = "global") -> Entry | None:
         """The stored entry."""
-        ref = projection.KeyRef(owner, scope, key)
-        return self.profile.entries(self.partition, [ref])[ref]
+        ref = KeyRef(owner, scope, key)
+        return self.store.load(self.partition, Needs(entries=[ref])).result().entries[ref]
 
     def value(self, owner: str, key: str, scope: str = "global") -> Any:
         """The current value; UNSET for a tombstone. Fails where there is no entry."""
         entry = self.entry(owner, key, scope)
         assert entry is not None, f"{owner} {scope} {key} is absent"
-        return UNSET if entry.record.value is None else jsontext.parse(entry.record.value)
+        return UNSET if entry.record.value is None else jsontext.parse_stored(entry.record.value)
 
     def records(self, owner: str) -> list[Record]:
         """All of an owner's history."""
-        return self.history.of_owner(self.partition, owner)
+        return self.store.history(self.partition, owner)
 
     def record(self, receipt: Receipt, owner: str = ADA) -> Record:
         """The history's record of what was appended under that receipt."""
-        record = self.history.find(self.partition, owner, receipt.sequence)
-        assert record is not None, f"nothing at {receipt.sequence}"
-        return record
+        found = [record for record in self.records(owner) if record.sequence == receipt.sequence]
+        assert len(found) == 1, f"{len(found)} records at {receipt.sequence}"
+        return found[0]
 
     def verdict(self, receipt: Receipt, owner: str = ADA) -> str:
         """The verdict; of a refused event the reason."""
@@ -239,33 +237,33 @@ class Stores:
         return record.reason or record.verdict
 
     def snapshot(self, log: Log) -> dict[str, bytes | None]:
-        """Everything that the stores hold of that log, as bytes by name: checkpoint, entries, event ids, history."""
-        found: dict[str, bytes | None] = {"checkpoint": repr(self.profile.checkpoint(self.partition)).encode()}
+        """Everything that the store holds of that log, as bytes by name: checkpoint, entries, event ids, history."""
+        found: dict[str, bytes | None] = {"checkpoint": repr(self.store.checkpoint(self.partition)).encode()}
         for owner in owners_of(log):
             for record in self.records(owner):
                 found[f"history {owner} {record.sequence}"] = pack_record(record)
         for item in (decode(record) for record in log.records):
             if isinstance(item, Event) and item.key is not None:
-                entry = self.entry(item.owner, item.key, item.scope)
-                found[f"entry {item.owner} {item.scope} {item.key}"] = None if entry is None else pack_entry(entry)
+                stored = self.store.stored_entries.get((self.partition, KeyRef(item.owner, item.scope, item.key)))
+                found[f"entry {item.owner} {item.scope} {item.key}"] = stored
             if isinstance(item, Event | Malformed):
-                ref = projection.EventRef(item.owner, item.event_id)
-                sequence = self.profile.event_sequences(self.partition, [ref])[ref]
-                found[f"event {item.owner} {item.event_id.hex()}"] = str(sequence).encode()
-        for partition, letter in self.history.dead:
+                ref = EventRef(item.owner, item.id if isinstance(item, Event) else item.event_id)
+                first = self.store.load(self.partition, Needs(events=[ref])).result().events[ref]
+                found[f"event {item.owner} {ref.event_id.hex()}"] = None if first is None else pack_record(first)
+        for partition, letter in self.store.dead:
             found[f"dead {partition} {letter.record.offset}"] = letter.problem.encode()
         return found
 
     def set_back(self, log: Log, offset: int) -> None:
         """Set the checkpoint, and nothing else, back to `offset` as the next to be folded."""
-        stored = self.profile.checkpoint(self.partition)
+        stored = self.store.checkpoint(self.partition)
         assert stored is not None
         earlier = replace(stored, next_sequence=sequence_of(log.genesis.generation, offset))
-        self.profile._checkpoints[self.partition] = earlier
+        self.store._checkpoints[self.partition] = earlier
 
 
 def project(log: Log, *, batch: int | None = None) -> Stores:
-    """New stores with the whole log folded into them."""
+    """A new store with the whole log folded into it."""
     stores = Stores()
     stores.project(log, batch=batch)
     return stores

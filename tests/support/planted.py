@@ -4,19 +4,20 @@ Each is a context manager: within it the product's code has that bug. `tests/mod
 that hold for the product and fail with the bug.
 """
 
+import copy
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from unittest import mock
 
 from lastword_projector.engine import projection, records
 from lastword_projector.engine.fold import Step, step
-from lastword_projector.engine.projection import Changes, DeadLetter, KeyRef
-from lastword_projector.engine.records import Entry, Mark, Record, pack_entry
+from lastword_projector.engine.projection import Changes, KeyRef, Projection
+from lastword_projector.engine.records import Entry, Mark, Record
 from lastword_projector.projector import PartitionProjector
-from lastword_projector.store import calls, runners
+from lastword_projector.store import calls, pipe, runners
 from lastword_projector.store.calls import Script, script
-from lastword_projector.store.memory import MemoryHistoryStore, MemoryProfileStore
+from lastword_projector.store.memory import MemoryStore, Settled
 from lastword_projector.store.ports import Checkpoint
 from lastword_schemas.control import Genesis
 from lastword_schemas.verdicts import Effect
@@ -24,11 +25,7 @@ from tests.support import logs
 
 Bug = Callable[[], AbstractContextManager[object]]
 
-CHECKS_OF_THE_ENTRY = (
-    "if mark ~= ARGV[a + 2] then",
-    "if not (ARGV[a + 4] > mark) then",
-    "elseif ARGV[a + 4] ~= mark then",
-)
+CHECK_OF_THE_ENTRY = "if mark ~= ARGV[a + 2] or string.sub(ARGV[a + 3], 1, MARK_LENGTH) < mark then"
 """What `commit.lua` compares before it sets."""
 
 
@@ -42,10 +39,9 @@ class Crash(Exception):
 def commit_without_compare() -> Script:
     """The product's commit script with the comparison of entries taken out."""
     text = script("commit").text
-    for check in CHECKS_OF_THE_ENTRY:
-        assert text.count(check) == 1, f"commit.lua has no longer the check {check!r}"
-        text = text.replace(check, check.split("if")[0] + "if false then")
-    assert "ARGV[a + 4]" not in text, "a comparison of marks is left"
+    assert text.count(CHECK_OF_THE_ENTRY) == 1, "commit.lua has no longer this check: say anew what it compares"
+    text = text.replace(CHECK_OF_THE_ENTRY, "if false then")
+    assert "< mark" not in text, "a comparison of marks is left"
     return Script("commit", text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest(), read_only=False)
 
 
@@ -57,7 +53,11 @@ def script_without_compare() -> Iterator[None]:
     def instead(name: str) -> Script:
         return naive if name == "commit" else script(name)
 
-    with mock.patch.object(calls, "script", instead), mock.patch.object(runners, "script", instead):
+    with (
+        mock.patch.object(calls, "script", instead),
+        mock.patch.object(pipe, "script", instead),
+        mock.patch.object(runners, "script", instead),
+    ):
         yield
 
 
@@ -66,7 +66,7 @@ def last_write_wins() -> AbstractContextManager[object]:
 
     def instead(entry: Entry | None, record: Record) -> Step:
         effect = Effect.DELETED if record.is_delete else Effect.ADDED if entry is None else Effect.UPDATED
-        return Step(effect, Entry(record, record.mark, record.source_recorded_at))
+        return Step(effect, Entry(record, record.mark, record.mark, record.source_recorded_at))
 
     return mock.patch.object(projection, "step", instead)
 
@@ -82,10 +82,10 @@ def compare_removed() -> Iterator[None]:
 
 
 def sequences_as_plain_strings() -> AbstractContextManager[object]:
-    """Marks of different length compared as strings: 9 is above 10."""
+    """Numbers that are not padded with zeros compared as strings: 9 is above 10."""
 
     def instead(source_sequence: int, authority: int, ordinal: int) -> Mark:
-        return Mark(f"{source_sequence}.{authority}.{ordinal}")
+        return Mark(f"{source_sequence:<16d}{authority:d}{ordinal:<6d}")
 
     return mock.patch.object(records, "mark_of", instead)
 
@@ -105,16 +105,17 @@ def completion_as_order() -> AbstractContextManager[object]:
 def tombstone_dropped_with_its_mark() -> AbstractContextManager[object]:
     """A delete removes the entry, and with it the knowledge of when it was deleted."""
 
-    class Dropping(MemoryProfileStore):
+    class Dropping(MemoryStore):
         def commit(
             self, partition: int, genesis: Genesis, before: Checkpoint | None, changes: Changes, now_ms: int
-        ) -> None:
-            super().commit(partition, genesis, before, changes, now_ms)
-            for ref, change in changes.entries.items():
-                if change.entry.record.is_delete:
-                    del self._entries[partition, ref]
+        ) -> Settled[None]:
+            settled = super().commit(partition, genesis, before, changes, now_ms)
+            for ref, (_, entry) in changes.entries.items():
+                if entry.record.is_delete:
+                    del self.stored_entries[partition, KeyRef(*ref)]
+            return settled
 
-    return mock.patch.object(logs, "MemoryProfileStore", Dropping)
+    return mock.patch.object(logs, "MemoryStore", Dropping)
 
 
 def latest_set_ignoring_deletes() -> AbstractContextManager[object]:
@@ -128,61 +129,72 @@ def latest_set_ignoring_deletes() -> AbstractContextManager[object]:
 
 def newest_across_keys() -> AbstractContextManager[object]:
     """One entry for all keys of a scope."""
-    return mock.patch.object(projection, "KeyRef", lambda owner, scope, key: KeyRef(owner, scope, "any"))
+    return _folded_as(lambda owner, scope, _: (owner, scope, "any"))
 
 
 def newest_across_owners() -> AbstractContextManager[object]:
     """One entry for all owners."""
-    return mock.patch.object(projection, "KeyRef", lambda owner, scope, key: KeyRef("anybody", scope, key))
+    return _folded_as(lambda _, scope, key: ("anybody", scope, key))
+
+
+def _folded_as(place: Callable[[str, str, str], tuple[str, str, str]]) -> AbstractContextManager[object]:
+    """The product's fold into the entry of another place."""
+    folds = Projection._fold
+
+    def instead(self: Projection, owner: str, scope: str, key: str, made: Record) -> None:
+        folds(self, *place(owner, scope, key), made)
+
+    return mock.patch.object(Projection, "_fold", instead)
 
 
 def whole_profile_replacement() -> AbstractContextManager[object]:
     """A commit replaces the owner's whole profile by what it changed."""
 
-    class Replacing(MemoryProfileStore):
+    class Replacing(MemoryStore):
         def commit(
             self, partition: int, genesis: Genesis, before: Checkpoint | None, changes: Changes, now_ms: int
-        ) -> None:
-            super().commit(partition, genesis, before, changes, now_ms)
-            owners = {ref.owner for ref in changes.entries}
-            self._entries = {
+        ) -> Settled[None]:
+            settled = super().commit(partition, genesis, before, changes, now_ms)
+            owners = {owner for owner, _, _ in changes.entries}
+            self.stored_entries = {
                 (number, ref): data
-                for (number, ref), data in self._entries.items()
+                for (number, ref), data in self.stored_entries.items()
                 if ref.owner not in owners or ref in changes.entries
             }
+            return settled
 
-    return mock.patch.object(logs, "MemoryProfileStore", Replacing)
+    return mock.patch.object(logs, "MemoryStore", Replacing)
 
 
 # --- the checkpoint
 
 
-class DyingHistory(MemoryHistoryStore):
+class DyingStore(MemoryStore):
     """The worker dies once, before its first batch with an event is written."""
 
     died = False
 
-    def append(self, partition: int, records: Sequence[tuple[str, Record]], dead: Sequence[DeadLetter]) -> None:
-        if records and not self.died:
+    def commit(
+        self, partition: int, genesis: Genesis, before: Checkpoint | None, changes: Changes, now_ms: int
+    ) -> Settled[None]:
+        if changes.records and not self.died:
             self.died = True
             raise Crash
-        super().append(partition, records, dead)
+        return super().commit(partition, genesis, before, changes, now_ms)
 
 
 def offset_committed_before_the_state() -> AbstractContextManager[object]:
     """The checkpoint is moved first, then history and state are written."""
 
     def instead(self: PartitionProjector) -> None:
-        partition, changes, profile = self.genesis.partition, self._projection.changes, self._profile
-        assert isinstance(profile, MemoryProfileStore)
-        moved = Changes(changes.next_offset, registry=changes.registry)
-        profile.commit(partition, self.genesis, self._checkpoint, moved, 0)
-        self._history.append(partition, changes.records, changes.dead)
-        for ref, change in changes.entries.items():
-            profile._entries[partition, ref] = pack_entry(change.entry)
-        for event, sequence in changes.events:
-            profile._events[partition, event] = sequence
-        self._checkpoint = profile.checkpoint(partition)
-        self._projection.committed()
+        partition, before, store = self.genesis.partition, self._checkpoint, self._store
+        assert isinstance(store, MemoryStore)
+        changes = self._projection.take_changes()
+        moved = Changes(changes.next_offset, registry=changes.registry, stamped=changes.stamped)
+        store.commit(partition, self.genesis, before, moved, 0)
+        self._checkpoint = store.checkpoint(partition)
+        state = copy.copy(store)  # all but the checkpoints is the store's own
+        state._checkpoints = {} if before is None else {partition: before}
+        state.commit(partition, self.genesis, before, changes, 0)
 
     return mock.patch.object(PartitionProjector, "_commit", instead)

@@ -7,19 +7,17 @@ rest, worker, stores and API, is the product's own.
 import threading
 from unittest import mock
 
-from lastword.running import stores
 from lastword.settings import WorkerSettings
 from lastword_producers.kafka_log import LogIdentity
 from lastword_projector.engine import projection
 from lastword_projector.engine.fold import Step
 from lastword_projector.engine.projection import Changes
 from lastword_projector.engine.records import NO_MARK, Entry, Record
-from lastword_projector.store import plans
+from lastword_projector.store import commits
 from lastword_projector.store.calls import Call, Plan, script
 from lastword_projector.store.names import Names
-from lastword_projector.store.ports import Checkpoint
-from lastword_projector.store.redis import RedisProfileStore
-from lastword_projector.store.runners import BlockingRunner
+from lastword_projector.store.ports import Checkpoint, Pending
+from lastword_projector.store.redis import RedisStore
 from lastword_projector.worker.dead_letters import KafkaDeadLetters
 from lastword_projector.worker.group_protocol import probe
 from lastword_projector.worker.worker import Worker
@@ -27,11 +25,7 @@ from lastword_schemas.control import Genesis
 from lastword_schemas.verdicts import Effect
 
 _COMPARE = """\
-  if ARGV[a + 3] == 'above' then
-    if not (ARGV[a + 4] > mark) then return {'order', ARGV[a + 1]} end
-  elseif ARGV[a + 4] ~= mark then
-    return {'order', ARGV[a + 1]}
-  end
+  if mark ~= ARGV[a + 2] or string.sub(ARGV[a + 3], 1, MARK_LENGTH) < mark then return {'mark', ARGV[a + 1]} end
 """
 
 
@@ -42,35 +36,36 @@ def unguarded_script() -> str:
     return guarded.replace(_COMPARE, "")
 
 
-class UnguardedProfileStore(RedisProfileStore):
-    """The profile store of the product, on the script without the comparison."""
+class UnguardedStore(RedisStore):
+    """The store of the product, on the script without the comparison."""
 
-    def __init__(self, runner: BlockingRunner, names: Names) -> None:
-        super().__init__(runner, names)
+    def __init__(self, url: str, names: Names) -> None:
+        super().__init__(url, names)
         self._script = unguarded_script()
 
     def commit(
         self, partition: int, genesis: Genesis, before: Checkpoint | None, changes: Changes, now_ms: int
-    ) -> None:
-        self._runner.run(self._unguarded(plans.commit(self._names, partition, genesis, before, changes, now_ms)))
+    ) -> Pending[None]:
+        plan = commits.commit(self._names, partition, genesis, before, changes, now_ms)
+        return self._pipe.send(self._unguarded(plan))
 
     def _unguarded(self, plan: Plan[None]) -> Plan[None]:
         (call,) = next(plan)
         command, sha, *rest = call.command
         assert (command, sha) == ("EVALSHA", script("commit").sha)
-        replies = yield [Call(("EVAL", self._script, *rest), call.parse)]
+        calls = [Call(("EVAL", self._script, *rest), call.parse)]
         try:
-            plan.send(replies)
+            while True:
+                calls = list(plan.send((yield calls)))
         except StopIteration:
             return
-        raise AssertionError("a commit is one call")
 
 
 def _last_write_wins(entry: Entry | None, record: Record) -> Step:
     """`fold.step` without an order: the event that arrives replaces what is there."""
     effect = Effect.DELETED if record.is_delete else Effect.ADDED if entry is None else Effect.UPDATED
     previous = NO_MARK if entry is None else entry.mark
-    return Step(effect, Entry(record, record.mark, record.source_recorded_at, previous))
+    return Step(effect, Entry(record, record.mark, record.mark, record.source_recorded_at, previous))
 
 
 class _UnguardedWorker(Worker):
@@ -84,15 +79,12 @@ class _UnguardedWorker(Worker):
 def make_unguarded_worker(settings: WorkerSettings, log: LogIdentity) -> Worker:
     """As `lastword.running.make_worker`, without the ordering."""
     config = settings.kafka_settings.client_config()
-    _, history = stores(settings, log)
-    profile = UnguardedProfileStore(BlockingRunner(settings.redis.get_secret_value()), Names(settings.namespace))
     return _UnguardedWorker(
         config,
         settings.topic,
         settings.group,
         log.genesis,
-        profile,
-        history,
+        UnguardedStore(settings.redis.get_secret_value(), Names(settings.namespace)),
         KafkaDeadLetters(config, settings.dead_letter_topic),
         protocol=probe(settings.kafka),
     )

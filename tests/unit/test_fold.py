@@ -3,6 +3,8 @@
 import itertools
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lastword_projector.engine.fold import NEEDS_HISTORY, fold, step
 from lastword_projector.engine.records import (
@@ -10,11 +12,12 @@ from lastword_projector.engine.records import (
     Entry,
     Record,
     mark_of,
-    pack_entry,
+    pack_record,
     same_value,
     sequence_in,
-    unpack_entry,
 )
+from lastword_projector.store.packing import pack_head, unpack_entry
+from lastword_schemas import jsontext
 from lastword_schemas.verdicts import Effect
 from tests.support.logs import recorded_at
 
@@ -36,8 +39,8 @@ def record(
         service="app",
         role="service",
         verdict="",
-        source_sequence=source,
-        source_recorded_at=recorded_at(source),
+        cited_sequence=source if at else None,
+        cited_recorded_at=recorded_at(source) if at else None,
         value=value,
         span=(ordinal, ordinal + 1),
     )
@@ -58,7 +61,7 @@ def test_the_first_set_is_added() -> None:
     first = record(5)
     effect, entry, related = step(None, first)
     assert (effect, related) == (Effect.ADDED, None)
-    assert entry == Entry(first, start=first.mark, started_at=recorded_at(5), previous=NO_MARK)
+    assert entry == Entry(first, first.mark, start=first.mark, started_at=recorded_at(5), previous=NO_MARK)
 
 
 def test_the_first_delete_is_a_tombstone() -> None:
@@ -108,7 +111,7 @@ def test_a_second_delete_goes_on_with_the_first() -> None:
 def test_an_older_source_is_late_with_both_sequences_and_changes_no_value() -> None:
     before = entry_of(record(20))
     effect, entry, related = step(before, record(10, LONG, at=31))
-    assert (effect, related) == (Effect.LATE, (10, 20))
+    assert (effect, related) == (Effect.LATE, (20, 10))
     assert isinstance(entry, Entry)
     assert entry.record == before.record
 
@@ -237,6 +240,14 @@ def test_the_fold_of_nothing_is_nothing() -> None:
         (b'{"a":1,"b":[]}', b'{ "b" : [], "a" : 1 }', True),
         (b"1", b"1.0", False),
         (b"9007199254740993", b"9007199254740992", False),
+        (b"-0", b"0", True),
+        (b"-0", b"-0.0", False),
+        (b"1", b"-1", False),
+        (b'"a\\/"', b'"a/"', True),
+        (b'"a"', b'"b"', False),
+        (b'"1"', b"1", False),
+        (b"null", b"false", False),
+        (b'{"a":1,"a":2}', b'{"a":2}', True),  # a member that stands twice in the log counts with its last value
         (b"[]", b"{}", False),
         (b"null", None, False),
         (None, None, True),
@@ -248,6 +259,48 @@ def test_values_are_the_same_when_their_canonical_json_is(one: bytes | None, oth
     assert same_value(record(2, other), record(1, one)) is same
 
 
-def test_an_entry_survives_packing() -> None:
-    entry = entry_of(record(3, LONG), record(8, '"\U0001f642"'.encode()))
-    assert unpack_entry(pack_entry(entry)) == entry
+SPELLED = st.sampled_from(
+    (
+        *(b"0", b"-0", b"0.0", b"1", b"1.0", b"1e0", b"10", b"null", b"true", b"false", b'""', b'"1"', b'"null"'),
+        *(b'"a"', b' "a"', b'"\\u0061"', b'"\\/"', b'"/"', b'"\xc3\xa9"', b'"\\u00e9"'),
+        *(b"[]", b"[ ]", b"{}", b'{"a":1}'),
+    )
+)
+
+
+@given(SPELLED, SPELLED)
+def test_values_are_the_same_exactly_when_their_canonical_texts_are(one: bytes, other: bytes) -> None:
+    """Most values are told apart without making those texts."""
+    canonical = jsontext.canonical(jsontext.parse(one)) == jsontext.canonical(jsontext.parse(other))
+    assert same_value(record(1, one), record(2, other)) is canonical
+
+
+STORED = {
+    "its first value": [record(3, '"\U0001f642"'.encode())],
+    "a reading": [record(3, at=9)],
+    "a tombstone": [record(3, None)],
+    "another value": [record(3, LONG), record(8)],
+    "restated": [record(3, LONG), record(5), record(8)],
+    "restated from the beginning": [record(3), record(8)],
+    "unresolved": [record(3), record(5, ident=1), record(5, LONG, ident=2)],
+    "unresolved from the beginning": [record(5, ident=1), record(5, LONG, ident=2)],
+    "began earlier than it was heard": [record(3, LONG), record(8), record(5, at=9)],
+}
+
+
+@pytest.mark.parametrize("said", STORED.values(), ids=STORED)
+def test_an_entry_survives_packing(said: list[Record]) -> None:
+    entry = entry_of(*said)
+    stored = unpack_entry(pack_head(entry, "1772366400000").encode() + pack_record(entry.record))
+    assert (stored.entry, stored.projected_at) == (entry, 1_772_366_400_000)
+
+
+def test_a_stored_entry_begins_with_its_mark_the_time_of_projection_and_its_flags() -> None:
+    """Lua and people read this: see `packing`."""
+    first, second, third = record(3, LONG), record(5), record(8)
+    assert pack_head(entry_of(first), "1772366400000") == f"{first.mark}17723664000000"
+    assert pack_head(entry_of(first, second), "1772366400000") == f"{second.mark}17723664000004{first.mark}"
+    restated = pack_head(entry_of(first, second, third), "1772366400000")
+    assert restated == f"{third.mark}17723664000006{second.mark}{recorded_at(5):013d}{first.mark}"
+    unresolved = entry_of(record(5, ident=1), record(5, LONG, ident=2))
+    assert pack_head(unresolved, "1772366400000") == f"{unresolved.mark}17723664000001"

@@ -78,6 +78,32 @@ def test_a_member_that_stands_twice_is_refused_by_its_name() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a":1,"a":2}', {"a": 2}),
+        ('{"a":{"b":1},"a":{"c":2}}', {"a": {"c": 2}}),
+        ('[{"a":{"b":1,"\\u0062":null}}]', [{"a": {"b": None}}]),
+    ],
+)
+def test_a_member_that_stands_twice_in_the_log_counts_with_its_last_value(text: str, value: Any) -> None:
+    assert jsontext.parse_stored(text) == value
+    assert jsontext.parse_stored(text.encode()) == value
+
+
+@given(VALUES)
+def test_what_the_door_takes_is_read_from_the_log_alike(value: Any) -> None:
+    text = jsontext.canonical(value)
+
+    assert jsontext.canonical(jsontext.parse_stored(text)) == text
+
+
+@pytest.mark.parametrize("text", [b"NaN", b"-Infinity", b"1e400", b"[1", b'"\xff"', b"1" * 5000, b"[" * 100_000])
+def test_what_is_no_json_is_refused_in_the_log_too(text: bytes) -> None:
+    with pytest.raises(InvalidInput):
+        jsontext.parse_stored(text)
+
+
+@pytest.mark.parametrize(
     "text", ["", " ", "{", "[1,]", "{'a': 1}", '"a', "01", "1 2", "undefined", "\ufeff1", '"a\nb"', "// c\n1"]
 )
 def test_what_is_not_json_is_refused_with_its_place(text: str) -> None:

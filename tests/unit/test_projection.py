@@ -1,5 +1,6 @@
 """One partition of a log through the projector: what is passed over, what waits, what is refused, what comes again."""
 
+import json
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -7,20 +8,23 @@ from typing import Any
 import pytest
 
 from lastword_projector import projector as projector_module
+from lastword_projector.engine import projection as projection_module
 from lastword_projector.engine.decode import LogRecord, decode
 from lastword_projector.engine.projection import (
+    Changes,
     DeadLetter,
     EventRef,
     KeyRef,
+    Needs,
     NotLoaded,
     PartitionWaits,
     Projection,
     WrongGenesis,
 )
-from lastword_projector.engine.records import Record, sequence_in
-from lastword_projector.projector import MAX_BYTES, MAX_EVENTS, PartitionProjector, batches
-from lastword_projector.store.memory import MemoryHistoryStore
-from lastword_projector.store.ports import CommitRefused, OtherProjection, StoreUnavailable
+from lastword_projector.engine.records import sequence_in
+from lastword_projector.projector import MAX_BYTES, MAX_EVENTS
+from lastword_projector.store.memory import MemoryStore, Settled
+from lastword_projector.store.ports import Checkpoint, CommitRefused, OtherProjection
 from lastword_schemas.control import GENESIS_KEY, REGISTRY_KEY, Genesis, control_bytes
 from lastword_schemas.partitions import partition_for
 from lastword_schemas.verdicts import Reason
@@ -40,6 +44,7 @@ class TestDeadLetters:
             (b"k", b"\xff\x00garbage"),
             (b"k", b'{"hello": "from another system"}'),
             (b"k", b'{"v":1,"owner":"main/user:ada","operation":[]}'),
+            (b"k", b'{"v":1,"operation":"frobnicate"}'),
             (b"k", b"[" * 200_000),
             (REGISTRY_KEY.encode(), b"garbage"),
             (GENESIS_KEY.encode(), b"{}"),
@@ -55,7 +60,7 @@ class TestDeadLetters:
         assert stores.value(ADA, "tone") == "long"
         (letter,) = stores.dead.letters
         assert (letter.record.offset, letter.record.key, letter.record.value) == (offset, key, value)
-        assert [stub.record.offset for _, stub in stores.history.dead] == [offset]
+        assert [stub.record.offset for _, stub in stores.store.dead] == [offset]
 
     def test_an_event_of_another_partition_is_a_dead_letter(self) -> None:
         here = partition_for(ADA, 8)
@@ -89,7 +94,7 @@ class TestDeadLetters:
         stores = Stores(dead=Unreachable())
         with pytest.raises(ConnectionError):
             stores.project(log)
-        assert stores.profile.checkpoint(0) is None
+        assert stores.store.checkpoint(0) is None
         assert stores.records(ADA) == []
         stores.dead = SentLetters()
         stores.project(log)
@@ -102,6 +107,8 @@ class TestWaiting:
         [
             (b"k", b'{"v":2}'),
             (b"k", f'{{"v":1,"owner":"{ADA}","event_id":"{event_id(9)}","operation":"withdraw"}}'.encode()),
+            (b"k", f'{{"v":1,"owner":"{ADA}","event_id":"{event_id(9)}","operation":"frobnicate"}}'.encode()),
+            (b"k", f'{{"v":1,"owner":"{ADA}","event_id":"{event_id(9)}","operation":""}}'.encode()),
             (b"k", f'{{"v":1,"owner":"{ADA}","event_id":"{event_id(9)}","operation":"set","retires":[]}}'.encode()),
             (b"k", f'{{"v":1,"owner":"{ADA}","event_id":"{event_id(9)}","kid":"k1"}}'.encode()),
             (REGISTRY_KEY.encode(), b'{"control":"registry","v":2}'),
@@ -120,7 +127,7 @@ class TestWaiting:
         assert (caught.value.partition, caught.value.offset) == (0, offset)
         assert worker.waits is caught.value
         assert stores.value(ADA, "tone") == "brief"
-        checkpoint = stores.profile.checkpoint(0)
+        checkpoint = stores.store.checkpoint(0)
         assert checkpoint is not None
         assert checkpoint.next_sequence == worker.next_offset == offset
         assert stores.dead.letters == []
@@ -257,7 +264,7 @@ class TestGoingOn:
         stores = Stores()
         stores.project(log, batch=1)
         assert stores.value(ADA, "tone") is UNSET
-        assert stores.record(late).related == (2, 3)
+        assert stores.record(late).related == (3, 2)
 
     def test_owners_scopes_and_keys_never_touch_each_other(self, log: Log) -> None:
         for owner in (ADA, BEN, "main/user:ad", "acme/user:ada", "main/org:ada"):
@@ -310,23 +317,16 @@ class TestOnceMore:
         assert project(full, batch=1).snapshot(full) == project(full).snapshot(full)
 
     def test_a_history_that_is_ahead_of_the_checkpoint_is_taken_up(self, full: Log) -> None:
-        class Dies(MemoryHistoryStore):
-            def append(self, partition: int, records: Sequence[tuple[str, Record]], dead: Sequence[DeadLetter]) -> None:
-                super().append(partition, records, dead)
-                raise StoreUnavailable
-
-        dying = Dies()
-        with pytest.raises(StoreUnavailable):
-            Stores(history=dying).project(full)
+        """A commit is one step, but Redis keeps what a script wrote before it broke off; histories come first."""
         stores = Stores()
-        vars(stores.history).update(vars(dying))
+        stores.store._records, stores.store.dead = project(full).store._records, list(project(full).store.dead)
         stores.project(full, batch=2)
         assert stores.snapshot(full) == project(full).snapshot(full)
 
     def test_an_event_that_the_history_lost_stops_the_projection(self, log: Log) -> None:
         turn = log.say(ADA, "yes")
         stores = project(log)
-        stores.history = MemoryHistoryStore()
+        stores.store._records.clear()
         log.candidate(ADA, "tone", "yes", source=turn, quote="yes")
         with pytest.raises(OtherProjection, match="the history has lost the event at sequence 2"):
             stores.project(log)
@@ -338,10 +338,23 @@ class TestTwoWorkers:
         one, other = stores.open(log), stores.open(log)
         log.set(ADA, "tone", "brief")
         one.project(log.records)
+        log.set(ADA, "tone", "long")
         with pytest.raises(CommitRefused):
             other.project(log.records)
         assert other.next_offset == 3
-        assert other.project(log.records) == 0
+        assert other.project(log.records) == 1
+        assert stores.snapshot(log) == project(log).snapshot(log)
+
+    def test_one_that_folded_the_very_same_records_finds_its_commit_there_already(self, log: Log) -> None:
+        """Also told of as refused once; but what is there is what it would have written, so it goes on."""
+        stores = Stores()
+        one, other = stores.open(log), stores.open(log)
+        log.set(ADA, "tone", "brief")
+        one.project(log.records)
+        other.project(log.records)
+        log.set(ADA, "tone", "brief")
+        other.project(log.records)
+        assert stores.snapshot(log) == project(log).snapshot(log)
 
     def test_a_worker_with_a_stale_cache_writes_no_wrong_verdict_into_the_history(self, log: Log) -> None:
         stores = Stores()
@@ -359,14 +372,13 @@ class TestTwoWorkers:
 
     def test_stores_that_were_set_back_get_no_gap_in_the_history(self, log: Log) -> None:
         stores = project(log)
-        empty = vars(stores.history).copy() | {"_records": {}}
-        checkpoint = stores.profile.checkpoint(0)
+        checkpoint = stores.store.checkpoint(0)
         assert checkpoint is not None
         worker = stores.open(log)
         first = log.set(ADA, "tone", "brief")
         worker.project(log.records)
-        vars(stores.history).update(empty)  # the last write is lost, in all of Redis
-        vars(stores.profile).update({"_checkpoints": {0: checkpoint}, "_entries": {}, "_events": {}})
+        lost: dict[str, object] = {"_records": {}, "stored_entries": {}, "_events": {}}
+        vars(stores.store).update({"_checkpoints": {0: checkpoint}} | lost)  # the last write, in all of Redis
         last = log.set(ADA, "tone", "long")
         with pytest.raises(CommitRefused):
             worker.project(log.records)
@@ -398,10 +410,23 @@ class TestNeeds:
         log.candidate(ADA, "guess", 1, source=turn)
         needs = Projection(0, log.genesis).needs([decode(record) for record in log.records])
         assert set(needs.events) == {EventRef(ADA, uuid.UUID(event_id(number)).bytes) for number in (1, 2)}
-        assert needs.entries == (KeyRef(ADA, "global", "guess"),)
+        assert list(needs.entries) == [KeyRef(ADA, "global", "guess")]
+
+    def test_events_that_were_forgotten_are_asked_for_again(self, log: Log) -> None:
+        log.set(ADA, "tone", "brief")
+        projection = Projection(0, log.genesis)
+        for record in log.records[:2]:
+            projection.apply(record)
+        decoded = decode(log.records[2])
+        needs = projection.needs([decoded])
+        projection.load(dict.fromkeys(needs.events), dict.fromkeys(needs.entries))
+        projection.apply(log.records[2], decoded)
+        assert projection.needs([decoded]) == Needs([], [])
+        projection.forget_events()
+        assert projection.needs([decoded]) == Needs(needs.events, [])
 
     def test_entries_can_be_forgotten_between_commits(self, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(projector_module, "MAX_CACHED_ENTRIES", 2)
+        monkeypatch.setattr(projection_module, "_MOST_ENTRIES", 2)
         for number in range(30):
             log.set(ADA, "tone", number % 3, scope=f"project:{number % 7}")
         stores = Stores()
@@ -409,26 +434,159 @@ class TestNeeds:
         assert stores.snapshot(log) == project(log).snapshot(log)
 
 
-class TestBatches:
-    def test_a_batch_has_at_most_so_many_records(self) -> None:
-        records = [LogRecord(offset, 0, None, b"x") for offset in range(2 * MAX_EVENTS + 1)]
-        assert [len(batch) for batch in batches(records)] == [MAX_EVENTS, MAX_EVENTS, 1]
+class WatchedStore(MemoryStore):
+    """Remembers the next offset of each commit."""
 
-    def test_a_batch_has_at_most_so_many_bytes_but_for_a_single_record(self) -> None:
-        sizes = [MAX_BYTES // 2, MAX_BYTES // 2, 1, MAX_BYTES + 1, 1]
-        records = [LogRecord(offset, 0, None, b"x" * size) for offset, size in enumerate(sizes)]
-        assert [[record.offset for record in batch] for batch in batches(records)] == [[0, 1], [2], [3], [4]]
+    def __init__(self) -> None:
+        super().__init__()
+        self.commits: list[int] = []
+
+    def commit(
+        self, partition: int, genesis: Genesis, before: Checkpoint | None, changes: Changes, now_ms: int
+    ) -> Settled[None]:
+        self.commits.append(changes.next_offset)
+        return super().commit(partition, genesis, before, changes, now_ms)
+
+
+class TestBatches:
+    def test_a_batch_has_at_most_so_many_records(self, log: Log) -> None:
+        for number in range(2 * MAX_EVENTS - 1):
+            log.append(b"k", b"x" if number % 3 else None)
+        stores = Stores(watched := WatchedStore())
+        stores.project(log)
+        assert watched.commits == [MAX_EVENTS, 2 * MAX_EVENTS, 2 * MAX_EVENTS + 1]
+
+    def test_a_batch_has_at_most_so_many_bytes_but_for_a_single_record(self, log: Log) -> None:
+        stores = Stores(watched := WatchedStore())
+        stores.project(log)
+        for size in (MAX_BYTES // 2, MAX_BYTES // 2, 1, MAX_BYTES + 1, 1):
+            log.append(b"k", b"x" * size)
+        stores.project(log)
+        assert watched.commits == [2, 4, 5, 6, 7]
 
     def test_each_batch_is_a_commit(self, log: Log) -> None:
-        commits: list[int] = []
-
-        class Watched(PartitionProjector):
-            def _commit(self) -> None:
-                super()._commit()
-                commits.append(self.next_offset)
-
         for number in range(2 * MAX_EVENTS):
             log.set(ADA, "tone", number)
-        stores = Stores(worker=Watched)
+        stores = Stores(watched := WatchedStore())
         stores.project(log)
-        assert commits == [MAX_EVENTS, 2 * MAX_EVENTS, 2 * MAX_EVENTS + 2]
+        assert watched.commits == [MAX_EVENTS, 2 * MAX_EVENTS, 2 * MAX_EVENTS + 2]
+
+    def test_what_is_there_already_is_no_commit(self, log: Log) -> None:
+        stores = Stores(watched := WatchedStore())
+        stores.project(log)
+        stores.project(log)
+        stores.open(log).project([])
+        assert watched.commits == [2]
+
+
+class TestThreeSteps:
+    """`take`, `fold` and `settle` of a worker that does not wait between them."""
+
+    def test_chunks_that_are_taken_before_the_last_is_settled_leave_the_same_bytes(self, log: Log) -> None:
+        turn = log.say(ADA, "yes or no")
+        first = log.set(ADA, "tone", "brief")
+        for number in range(30):
+            log.set(ADA, "tone", number % 3, scope=f"project:{number % 2}")
+            log.copy(first)
+            log.candidate(ADA, "tone", number % 2, source=turn, quote="yes", start=0)
+        stores = Stores()
+        worker = stores.open(log)
+        for at in range(0, len(log.records), 7):
+            assert worker.take(log.records[at : at + 7]) == len(log.records[at : at + 7])
+            worker.settle()
+            worker.fold()
+            assert worker.unsettled
+        worker.settle()
+        assert not worker.unsettled
+        assert stores.snapshot(log) == project(log).snapshot(log)
+
+    def test_what_was_taken_is_dropped_when_the_commit_before_it_is_refused(self, log: Log) -> None:
+        stores = Stores(counting := CountingStore())
+        one, other = stores.open(log), stores.open(log)
+        log.set(ADA, "tone", "brief")
+        one.project(log.records[:2])
+        other.take(log.records)
+        other.fold()  # refused, but nobody has heard yet
+        log.set(ADA, "tone", "long")
+        other.take(log.records[3:])
+        with pytest.raises(CommitRefused):
+            other.settle()
+        other.fold()
+        other.settle()
+        assert (other.next_offset, counting.refused) == (2, 1)
+        other.project(log.records)
+        assert stores.snapshot(log) == project(log).snapshot(log)
+
+    def test_commits_sent_after_a_refused_one_are_refused_too(self, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(projector_module, "MAX_EVENTS", 5)
+        stores = Stores(counting := CountingStore())
+        one, other = stores.open(log), stores.open(log)
+        one.project(log.records)
+        for number in range(20):
+            log.set(ADA, "tone", number % 3)
+        with pytest.raises(CommitRefused):
+            other.project(log.records)
+        assert counting.refused == 5  # of 22 records, 5 at a time
+        assert stores.records(ADA) == []
+        assert other.next_offset == 2
+        other.project(log.records)
+        assert stores.snapshot(log) == project(log).snapshot(log)
+
+
+class CountingStore(MemoryStore):
+    """Counts refused commits."""
+
+    refused = 0
+
+    def commit(
+        self, partition: int, genesis: Genesis, before: Checkpoint | None, changes: Changes, now_ms: int
+    ) -> Settled[None]:
+        settled = super().commit(partition, genesis, before, changes, now_ms)
+        try:
+            settled.result()
+        except CommitRefused:
+            self.refused += 1
+        return settled
+
+
+class TestIdentities:
+    """Owner, scope and key are checked when the event is folded; what is wrong with them is seen in the verdict."""
+
+    @pytest.mark.parametrize(
+        ("change", "field"),
+        [
+            ({"scope": "nowhere"}, "scope"),
+            ({"scope": "project:\0"}, "scope"),
+            ({"key": ""}, "key"),
+            ({"key": "k" * 257}, "key"),
+        ],
+    )
+    def test_a_wrong_scope_or_key_is_malformed_under_its_owner(
+        self, log: Log, change: dict[str, str], field: str
+    ) -> None:
+        log.set(ADA, "tone", "brief")
+        envelope = json.loads(log.records[-1].value or b"") | {"event_id": event_id(9)} | change
+        log.append(b"k", json.dumps(envelope).encode())
+        log.set(ADA, "tone", "long")
+        stores = project(log)
+        assert [record.verdict for record in stores.records(ADA)] == ["added", "refused", "updated"]
+        refused = stores.records(ADA)[1]
+        assert (refused.reason, refused.event_id) == (Reason.MALFORMED, uuid.UUID(event_id(9)).bytes)
+        assert field in (refused.detail or "")
+        assert stores.dead.letters == []
+
+    def test_an_owner_that_is_not_written_in_full_is_malformed_under_it(self, log: Log) -> None:
+        log.set(ADA, "tone", "brief")
+        envelope = json.loads(log.records[-1].value or b"") | {"event_id": event_id(9), "owner": "user:ada"}
+        log.append(b"k", json.dumps(envelope).encode())
+        stores = project(log)
+        assert [record.reason for record in stores.records(ADA)] == [None, Reason.MALFORMED]
+
+    @pytest.mark.parametrize("owner", ["nobody", "main/user:", "main/user:\ud800", "MAIN/user:ada"])
+    def test_an_owner_that_is_none_is_a_dead_letter(self, log: Log, owner: str) -> None:
+        log.set(ADA, "tone", "brief")
+        envelope = json.loads(log.records[-1].value or b"") | {"event_id": event_id(9), "owner": owner}
+        offset = log.append(b"k", json.dumps(envelope).encode())
+        stores = project(log)
+        assert [letter.record.offset for letter in stores.dead.letters] == [offset]
+        assert len(stores.records(ADA)) == 1

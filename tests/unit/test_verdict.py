@@ -60,7 +60,7 @@ class TestEffects:
         log.candidate(ADA, "tone", "detailed", source=newer, quote="detailed")
         late = log.candidate(ADA, "tone", "brief", source=older, quote="brief")
         record = project(log).record(late)
-        assert (record.verdict, record.related) == (Effect.LATE, (older.sequence, newer.sequence))
+        assert (record.verdict, record.related) == (Effect.LATE, (newer.sequence, older.sequence))
 
     def test_another_value_of_the_same_mark_is_a_conflict(self, log: Log) -> None:
         turn = log.say(ADA, TEXT)

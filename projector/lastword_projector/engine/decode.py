@@ -3,8 +3,10 @@
 Decoding is done by msgspec; that it agrees with the pydantic `Envelope` on valid and invalid input is tested.
 """
 
+import contextlib
 import re
-import uuid
+from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -14,9 +16,9 @@ from lastword_schemas.authority import PLANNED_FIELDS, PLANNED_OPERATIONS, Autho
 from lastword_schemas.control import GENESIS_KEY, REGISTRY_KEY, Genesis, RegistryRecord, parse_control
 from lastword_schemas.envelope import VERSION
 from lastword_schemas.errors import InvalidInput
-from lastword_schemas.identity import Owner, check_key, check_name, check_scope
-from lastword_schemas.model import parse_instant, to_micros
-from lastword_schemas.positions import Receipt, parse_receipt
+from lastword_schemas.identity import Owner, check_name
+from lastword_schemas.model import parse_instant
+from lastword_schemas.positions import parse_receipt
 
 
 class LogRecord(msgspec.Struct, frozen=True, gc=False):
@@ -31,33 +33,59 @@ class LogRecord(msgspec.Struct, frozen=True, gc=False):
     """Whether `recorded_at` is the broker's own stamp (LogAppendTime), not the publisher's."""
 
 
-class Event(msgspec.Struct, frozen=True, gc=False):
-    """An envelope that has the right form; whether it counts is not said yet."""
+class Actor(msgspec.Struct, forbid_unknown_fields=True, frozen=True, gc=False):
+    """Who published an event."""
 
-    event_id: bytes
+    service: str
+    role: Role = Role.SERVICE
+
+
+class Body(msgspec.Struct, forbid_unknown_fields=True, frozen=True, gc=False):
+    """The part of an event that can be sealed."""
+
+    value: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    text: str | None = None
+    quote: str | None = None
+
+
+class Event(msgspec.Struct, forbid_unknown_fields=True, frozen=True, gc=False):
+    """An envelope as it stands in the log, of the right form; whether it counts is not said yet."""
+
+    v: int
+    event_id: str
     owner: str
     scope: str
-    key: str | None
     operation: Operation
-    service: str
-    role: Role
-    authority: Authority
-    confidence: float | None
-    source_event_id: bytes | None
-    source_receipt: Receipt | None
-    span: tuple[int, int] | None
-    thread: str | None
-    message: str | None
-    occurred_at: int | None
-    expires_at: int | None
-    value: bytes | None
-    text: str | None
-    quote: str | None
+    actor: Actor
+    body: Body = msgspec.field(default_factory=Body)
+    key: str | None = None
+    authority: Authority = Authority.STATED
+    confidence: float | None = None
+    source_event_id: str | None = None
+    source_receipt: str | None = None
+    span: tuple[int, int] | None = None
+    thread: str | None = None
+    message: str | None = None
+    occurred_at: str | None = None
+    published_at: str | None = None
+    expires_at: str | None = None
+    kid: str = ""
 
     @property
-    def is_candidate(self) -> bool:
-        """Whether it is somebody's reading of an earlier event."""
-        return self.source_event_id is not None
+    def id(self) -> bytes:
+        """The event id's 16 bytes."""
+        return bytes.fromhex(self.event_id.replace("-", ""))
+
+    @property
+    def source_id(self) -> bytes | None:
+        """Of a candidate: the 16 bytes of the cited event's id."""
+        return None if self.source_event_id is None else bytes.fromhex(self.source_event_id.replace("-", ""))
+
+    @property
+    def value(self) -> bytes | None:
+        """The value's JSON text; None where there is none."""
+        value = self.body.value
+        return None if isinstance(value, msgspec.UnsetType) else bytes(value)
 
 
 class Malformed(msgspec.Struct, frozen=True, gc=False):
@@ -82,177 +110,155 @@ class Newer(msgspec.Struct, frozen=True, gc=False):
 
 Decoded = Event | Malformed | Undecodable | Newer | Genesis | RegistryRecord
 
-
-class _Actor(msgspec.Struct, forbid_unknown_fields=True):
-    service: str
-    role: Role = Role.SERVICE
-
-
-class _Body(msgspec.Struct, forbid_unknown_fields=True):
-    value: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    text: str | None = None
-    quote: str | None = None
-
-
-class _Envelope(msgspec.Struct, forbid_unknown_fields=True):
-    v: int
-    event_id: str
-    owner: str
-    scope: str
-    operation: Operation
-    actor: _Actor
-    body: _Body = msgspec.field(default_factory=_Body)
-    key: str | None = None
-    authority: Authority = Authority.STATED
-    confidence: float | None = None
-    source_event_id: str | None = None
-    source_receipt: str | None = None
-    span: tuple[int, int] | None = None
-    thread: str | None = None
-    message: str | None = None
-    occurred_at: str | None = None
-    published_at: str | None = None
-    expires_at: str | None = None
-    kid: str = ""
-
-
-_decode = msgspec.json.Decoder(_Envelope, strict=True).decode
+_decode = msgspec.json.Decoder(Event, strict=True).decode
 _decode_value = msgspec.json.Decoder().decode
-_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_SPACED_COLON = re.compile(rb'"[ \t\r\n]+:')
-_LONGEST_NUMBER_GROWTH = 5  # 1e15 is 1000000000000000.0 as canonical JSON
+_is_uuid = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").fullmatch
+_is_number = re.compile(rb"-?[0-9]{1,15}").fullmatch
+_SHORTEST_INSTANT = len("2026-03-01T12:00:00Z")
+_LAST_YEAR = 9999
+_CONTROL_KEYS = frozenset({GENESIS_KEY.encode(), REGISTRY_KEY.encode()})
+_OPERATIONS = frozenset(operation.value for operation in Operation)
+_LITERALS = frozenset({b"true", b"false", b"null"})
 
 
 def decode(record: LogRecord) -> Decoded:
-    """What a log record is."""
-    if record.value is None:
+    """What a log record is. Identities (owner, scope, key) have only their types checked: see `Identities`."""
+    value = record.value
+    if value is None:
         return Undecodable("the record has no value")
-    if record.key in (GENESIS_KEY.encode(), REGISTRY_KEY.encode()):
-        return _control(record.value)
-    if len(record.value) > limits.MAX_EVENT_BYTES:
-        return Undecodable(f"the record has {len(record.value)} bytes; at most {limits.MAX_EVENT_BYTES} are allowed")
+    if record.key in _CONTROL_KEYS:
+        return _control(value)
+    if len(value) > limits.MAX_EVENT_BYTES:
+        return Undecodable(f"the record has {len(value)} bytes; at most {limits.MAX_EVENT_BYTES} are allowed")
     try:
-        envelope = _decode(record.value)
-        if _may_repeat_members(record.value):
-            jsontext.parse(record.value)
+        event = _decode(value)
+        if event.v == VERSION:
+            _check(event)
+            return event
+        problem = f"envelope version {event.v}"
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        return _salvage(record.value, str(error))
-    if envelope.v != VERSION:
-        return _salvage(record.value, f"envelope version {envelope.v}")
+        problem = error.message if isinstance(error, InvalidInput) else str(error)
+        if (once := _each_member_once(value)) is not None:
+            return decode(LogRecord(record.offset, record.recorded_at, record.key, once, record.stamped))
+    return salvage(value, problem)
+
+
+def _each_member_once(value: bytes) -> bytes | None:
+    """The same JSON with the last of what stands twice, which the decoder looks at in vain; None if nothing does."""
     try:
-        return _event(envelope)
-    except InvalidInput as error:
-        return _salvage(record.value, error.message)
+        jsontext.parse(value)
+    except InvalidInput:
+        with contextlib.suppress(InvalidInput):
+            return jsontext.dump(jsontext.parse_stored(value)).encode()
+    return None
 
 
-def _event(envelope: _Envelope) -> Event:
-    """The same checks as the pydantic model's. Raises InvalidInput."""
-    operation, body = envelope.operation, envelope.body
-    value = None if isinstance(body.value, msgspec.UnsetType) else bytes(body.value)
-    is_turn, is_set, is_candidate = operation is Operation.SAY, operation is Operation.SET, envelope.source_event_id
-    wrong = (
-        ("key", is_turn != (envelope.key is None)),
-        ("value", is_set != (value is not None)),
-        ("text", is_turn != (body.text is not None)),
-        ("thread", is_turn and envelope.thread is None),
-        ("source_event_id", is_turn and is_candidate is not None),
-        ("source_receipt", envelope.source_receipt is not None and is_candidate is None),
-        ("thread", is_candidate is not None and (envelope.thread or envelope.message) is not None),
-        ("expires_at", not is_set and envelope.expires_at is not None),
-        ("span", (envelope.span is None) != (body.quote is None)),
-        ("span", envelope.span is not None and is_candidate is None),
-        ("kid", bool(envelope.kid)),
-        ("confidence", envelope.confidence is not None and not 0 <= envelope.confidence <= 1),
-    )
-    for field, is_wrong in wrong:
-        if is_wrong:
-            raise InvalidInput(f"{field} does not fit a {operation}", field=field)
-    span = envelope.span
-    if span is not None and not 0 <= span[0] < span[1] <= limits.MAX_TEXT_LENGTH:
-        raise InvalidInput("span is not [start, end]", field="span")
-    _check_lengths(body)
-    _micros(envelope.published_at, "published_at")
-    owner = str(Owner.parse(envelope.owner))
-    if owner != envelope.owner:
-        raise InvalidInput(f"owner is not written as {owner}", field="owner")
-    for field, name in (("thread", envelope.thread), ("message", envelope.message)):
-        if name is not None:
-            check_name(name, field)
-    return Event(
-        event_id=_uuid(envelope.event_id, "event_id"),
-        owner=owner,
-        scope=check_scope(envelope.scope),
-        key=None if envelope.key is None else check_key(envelope.key),
-        operation=operation,
-        service=check_name(envelope.actor.service, "actor.service"),
-        role=envelope.actor.role,
-        authority=envelope.authority,
-        confidence=envelope.confidence,
-        source_event_id=_uuid(is_candidate, "source_event_id") if is_candidate is not None else None,
-        source_receipt=parse_receipt(envelope.source_receipt, field="source_receipt")
-        if envelope.source_receipt is not None
-        else None,
-        span=span,
-        thread=envelope.thread,
-        message=envelope.message,
-        occurred_at=_micros(envelope.occurred_at, "occurred_at"),
-        expires_at=_micros(envelope.expires_at, "expires_at"),
-        value=None if value is None else _checked_value(value),
-        text=body.text,
-        quote=body.quote,
-    )
+def _check(event: Event) -> None:
+    """The same checks as the pydantic model's, but for identities. Raises InvalidInput."""
+    operation, body = event.operation, event.body
+    if _is_uuid(event.event_id) is None:
+        raise InvalidInput("event_id is not a UUID in lower case", field="event_id")
+    if operation is Operation.SET:
+        if event.key is None or body.text is not None:
+            raise _misfit(event, "key" if event.key is None else "text")
+        _check_value(body.value)
+    elif body.value is not msgspec.UNSET or event.expires_at is not None:
+        raise _misfit(event, "value" if event.expires_at is None else "expires_at")
+    elif operation is Operation.DELETE:
+        if event.key is None or body.text is not None:
+            raise _misfit(event, "key" if event.key is None else "text")
+    elif event.key is not None or event.thread is None or event.source_event_id is not None:
+        raise _misfit(event, "key, thread or source_event_id")
+    else:
+        _check_length("text", body.text or "", limits.MAX_TEXT_LENGTH)
+    if event.source_event_id is not None:
+        _check_citation(event)
+    elif event.source_receipt is not None or event.span is not None or body.quote is not None:
+        raise _misfit(event, "source_receipt, span or quote")
+    if event.kid:
+        raise _misfit(event, "kid")
+    if event.confidence is not None and not 0 <= event.confidence <= 1:
+        raise InvalidInput("confidence is not between 0 and 1", field="confidence")
+    for instant in (event.published_at, event.occurred_at, event.expires_at):
+        if instant is not None:
+            _check_instant(instant)
+    check_name_cached(event.actor.service, "actor.service")
+    if event.thread is not None:
+        check_name_cached(event.thread, "thread")
+    if event.message is not None:
+        check_name_cached(event.message, "message")
+
+
+def _check_citation(event: Event) -> None:
+    if _is_uuid(event.source_event_id or "") is None:
+        raise InvalidInput("source_event_id is not a UUID in lower case", field="source_event_id")
+    if event.source_receipt is not None:
+        parse_receipt(event.source_receipt, field="source_receipt")
+    if event.thread is not None or event.message is not None or (event.span is None) != (event.body.quote is None):
+        raise _misfit(event, "thread, message, span or quote")
+    if event.span is not None and event.body.quote is not None:
+        if not 0 <= event.span[0] < event.span[1] <= limits.MAX_TEXT_LENGTH:
+            raise InvalidInput("span is not [start, end]", field="span")
+        _check_length("quote", event.body.quote, limits.MAX_QUOTE_LENGTH)
+
+
+def _check_value(value: msgspec.Raw | msgspec.UnsetType) -> None:
+    """Whether it is JSON within the limits; the decoder has seen that it is well formed. Raises ValueError too."""
+    if isinstance(value, msgspec.UnsetType):
+        raise InvalidInput("value is missing", field="value")
+    raw = bytes(value)
+    if len(raw) < limits.MAX_VALUE_BYTES:
+        if raw[:1] == b'"':
+            raw.decode()  # the decoder passes over a string without looking at its UTF-8
+            return
+        if raw in _LITERALS or _is_number(raw) is not None:
+            return
+    jsontext.check_value(jsontext.parse_stored(raw))
+
+
+def _check_instant(text: str) -> None:
+    """Whether `parse_instant` takes the text; most often without calling it."""
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidInput("not an RFC 3339 instant") from error
+    if instant.tzinfo is None or len(text) < _SHORTEST_INSTANT or not 1 < instant.year < _LAST_YEAR:
+        parse_instant(text)
+
+
+def _check_length(field: str, text: str, longest: int) -> None:
+    if not 0 < len(text) <= longest:
+        raise InvalidInput(f"{field} must have 1 to {longest} Unicode code points", field=field)
+
+
+def _misfit(event: Event, field: str) -> InvalidInput:
+    return InvalidInput(f"{field} does not fit this {event.operation}", field=field)
+
+
+@lru_cache(maxsize=10_000)
+def check_name_cached(text: str, field: str) -> str:
+    """See `check_name`; the same names come again and again."""
+    return check_name(text, field)
+
+
+_ACTOR_PROBLEMS = {
+    (operation, role, authority, candidate): refusal(operation, role, authority, candidate=candidate)
+    for operation in Operation
+    for role in Role
+    for authority in Authority
+    for candidate in (False, True)
+}
 
 
 def actor_problem(event: Event) -> str | None:
     """Why this actor may not say this; None if it may."""
-    return refusal(event.operation, event.role, event.authority, candidate=event.is_candidate)
+    return _ACTOR_PROBLEMS[event.operation, event.actor.role, event.authority, event.source_event_id is not None]
 
 
-def _checked_value(raw: bytes) -> bytes:
-    """The value's bytes if they are JSON within the limits."""
-    is_small = len(raw) * _LONGEST_NUMBER_GROWTH <= limits.MAX_VALUE_BYTES
-    if is_small and raw.count(b"[") + raw.count(b"{") <= limits.MAX_VALUE_DEPTH:
-        try:
-            _decode_value(raw)
-        except msgspec.DecodeError:  # the slower reader decides
-            pass
-        else:
-            return raw
-    jsontext.check_value(jsontext.parse(raw))
-    return raw
-
-
-def _may_repeat_members(raw: bytes) -> bool:
-    """Whether an object in a decoded envelope may have a member twice, which msgspec does not notice.
-
-    False is certain: there are as many colons after a quote as there are different members, and none in the value.
-    """
-    header = _decode_members(raw)
-    inner = sum(len(_decode_members(header[name])) for name in ("actor", "body") if name in header)
-    return raw.count(b'":') != len(header) + inner or _SPACED_COLON.search(raw) is not None
-
-
-def _check_lengths(body: _Body) -> None:
-    for field, text, longest in (
-        ("text", body.text, limits.MAX_TEXT_LENGTH),
-        ("quote", body.quote, limits.MAX_QUOTE_LENGTH),
-    ):
-        if text is not None and not 0 < len(text) <= longest:
-            raise InvalidInput(f"{field} must have 1 to {longest} Unicode code points", field=field)
-
-
-def _uuid(text: str, field: str) -> bytes:
-    try:
-        parsed = uuid.UUID(text)
-    except ValueError as error:
-        raise InvalidInput(f"{field} is not a UUID", field=field) from error
-    if str(parsed) != text:
-        raise InvalidInput(f"{field} is not written as {parsed}", field=field)
-    return parsed.bytes
-
-
-def _micros(text: str | None, field: str) -> int | None:
-    return None if text is None else to_micros(parse_instant(text, field=field))
+def _uuid(text: str) -> bytes:
+    if _is_uuid(text) is None:
+        raise InvalidInput("event_id is not a UUID in lower case", field="event_id")
+    return bytes.fromhex(text.replace("-", ""))
 
 
 def _control(value: bytes) -> Decoded:
@@ -266,7 +272,7 @@ def _control(value: bytes) -> Decoded:
         return Undecodable(f"a control record that cannot be read: {error.message}")
 
 
-def _salvage(value: bytes, problem: str) -> Decoded:
+def salvage(value: bytes, problem: str) -> Malformed | Undecodable | Newer:
     """What can still be told of bytes that are not a valid envelope of this version."""
     data = _lenient(value)
     if not isinstance(data, dict):
@@ -275,22 +281,23 @@ def _salvage(value: bytes, problem: str) -> Decoded:
         return Newer(f"envelope version {version}; this build reads {VERSION}")
     if version != VERSION:
         return Undecodable(f"not an envelope: {problem}")
-    if isinstance(operation := data.get("operation"), str) and operation in PLANNED_OPERATIONS:
-        return Newer(f"operation '{operation}', which this build does not support")
+    try:
+        owner, event_id = Owner.parse(data["owner"]), _uuid(data["event_id"])
+    except (KeyError, TypeError, AttributeError, InvalidInput):
+        return Undecodable(f"not an envelope: {problem}")
+    if isinstance(operation := data.get("operation"), str) and operation not in _OPERATIONS:
+        named = f"operation '{operation}'" if operation in PLANNED_OPERATIONS else "an operation"
+        return Newer(f"{named}, which this build does not know")
     if planned := PLANNED_FIELDS & data.keys():
         return Newer(f"field '{min(planned)}', which this build does not support")
     if isinstance(kid := data.get("kid"), str) and kid:
         return Newer("a sealed body, which this build does not support")
-    try:
-        owner, event_id = Owner.parse(data["owner"]), _uuid(data["event_id"], "event_id")
-    except (KeyError, TypeError, AttributeError, InvalidInput):
-        return Undecodable(f"not an envelope: {problem}")
     return Malformed(event_id, str(owner), problem)
 
 
 def _lenient(value: bytes) -> Any:
     try:
-        return jsontext.parse(value)
+        return jsontext.parse_stored(value)
     except InvalidInput:
         return None
 

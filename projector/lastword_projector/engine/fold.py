@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from lastword_projector.engine.records import NO_MARK, Entry, Mark, Record, same_value
 from lastword_schemas.verdicts import Effect
 
@@ -27,19 +29,19 @@ class Step(NamedTuple):
     entry: Entry | _NeedsHistory
     """The entry after it."""
     related: tuple[int, ...] | None = None
-    """Of `late`: the event's source sequence and the entry's."""
+    """Of `late`: the entry's source sequence, which stands, and the event's."""
 
 
 def step(entry: Entry | None, record: Record) -> Step:
     """Fold one counting `set` or `delete` into the entry of its key."""
     mark = record.mark
     if entry is None:
-        return Step(Effect.DELETED if record.is_delete else Effect.ADDED, _begin(record, NO_MARK))
+        return Step(Effect.DELETED if record.is_delete else Effect.ADDED, _begin(record, mark, NO_MARK))
     if mark > entry.mark:
-        return _newer(entry, record)
+        return _newer(entry, record, mark)
     if mark == entry.mark:
         return _tie(entry, record)
-    return Step(Effect.LATE, _late(entry, record), (record.source_sequence, entry.record.source_sequence))
+    return Step(Effect.LATE, _late(entry, record, mark), (entry.record.source_sequence, record.source_sequence))
 
 
 def fold(records: Iterable[Record]) -> Entry | None:
@@ -53,32 +55,30 @@ def fold(records: Iterable[Record]) -> Entry | None:
     return entry
 
 
-def _begin(record: Record, previous: Mark) -> Entry:
-    return Entry(record, record.mark, record.source_recorded_at, previous)
+def _begin(record: Record, mark: Mark, previous: Mark) -> Entry:
+    return Entry(record, mark, mark, record.source_recorded_at, previous)
 
 
-def _newer(entry: Entry, record: Record) -> Step:
+def _newer(entry: Entry, record: Record, mark: Mark) -> Step:
     if same_value(entry.record, record) and not entry.unresolved:
-        goes_on = Entry(record, entry.start, entry.started_at, entry.previous)
+        goes_on = Entry(record, mark, entry.start, entry.started_at, entry.previous)
         return Step(Effect.DELETED if record.is_delete else Effect.RESTATED, goes_on)
-    effect = Effect.DELETED if record.is_delete else Effect.ADDED if entry.record.is_delete else Effect.UPDATED
-    return Step(effect, _begin(record, entry.mark))
+    added = Effect.ADDED if entry.record.is_delete else Effect.UPDATED
+    return Step(Effect.DELETED if record.is_delete else added, _begin(record, mark, entry.mark))
 
 
 def _tie(entry: Entry, record: Record) -> Step:
     """Equal marks: the pointer is on the smaller event id, the same in any order of arrival."""
     smaller = record.event_id < entry.record.event_id
     if same_value(entry.record, record):
-        pointer = record if smaller else entry.record
-        return Step(Effect.RESTATED, Entry(pointer, entry.start, entry.started_at, entry.previous, entry.unresolved))
+        return Step(Effect.RESTATED, replace(entry, record=record) if smaller else entry)
     if smaller:
         return Step(Effect.CONFLICT, NEEDS_HISTORY)
-    return Step(Effect.CONFLICT, Entry(entry.record, entry.start, entry.started_at, entry.previous, unresolved=True))
+    return Step(Effect.CONFLICT, replace(entry, unresolved=True))
 
 
-def _late(entry: Entry, record: Record) -> Entry | _NeedsHistory:
+def _late(entry: Entry, record: Record, mark: Mark) -> Entry | _NeedsHistory:
     """An event below the entry's mark never changes the value; it may change where the version began."""
-    mark = record.mark
     if mark < entry.previous:
         return entry
     if mark == entry.previous:
@@ -86,6 +86,6 @@ def _late(entry: Entry, record: Record) -> Entry | _NeedsHistory:
     same = same_value(entry.record, record)
     if mark < entry.start:  # and above all that the version replaced
         if same:
-            return Entry(entry.record, mark, record.source_recorded_at, entry.previous, entry.unresolved)
-        return Entry(entry.record, entry.start, entry.started_at, mark, entry.unresolved)
+            return replace(entry, start=mark, started_at=record.source_recorded_at)
+        return replace(entry, previous=mark)
     return entry if same else NEEDS_HISTORY

@@ -25,12 +25,16 @@ class Keys:
         """The declaration of a key; None if it is not declared."""
         return self.registry.keys.get(key)
 
+    def has_schema(self, key: str) -> bool:
+        """Whether the key's values have a schema."""
+        return key in self._validators
+
     def value_problem(self, key: str, value: bytes) -> str | None:
         """Why a value (JSON text) does not fit its key's schema, without the value; None if it fits."""
         validator = self._validators.get(key)
         if validator is None:
             return None
-        errors = list(validator.iter_errors(jsontext.parse(value)))
+        errors = list(validator.iter_errors(jsontext.parse_stored(value)))
         if not errors:
             return None
         error = errors[0]

@@ -5,11 +5,9 @@ A `Projection` knows what it was given and what it made of it since; where an ev
 last commit is in `changes`, ready for the stores.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
-
-import msgspec
+from typing import NamedTuple
 
 from lastword_projector.engine.decode import (
     Decoded,
@@ -19,27 +17,31 @@ from lastword_projector.engine.decode import (
     Newer,
     Undecodable,
     decode,
+    salvage,
 )
 from lastword_projector.engine.fold import NEEDS_HISTORY, fold, step
+from lastword_projector.engine.identities import Identities
 from lastword_projector.engine.keys import Keys, compile_registry
 from lastword_projector.engine.records import NO_MARK, Entry, Mark, Record
 from lastword_projector.engine.verdict import (
     Refusal,
     judge_authority,
     judge_citation,
-    judge_key,
+    judge_event,
     same_content,
 )
-from lastword_schemas.authority import Operation, Role
+from lastword_schemas.authority import AuthorityRank, Operation, Role
 from lastword_schemas.control import Genesis, RegistryRecord
 from lastword_schemas.errors import InvalidInput, LastwordError
-from lastword_schemas.partitions import partition_for
+from lastword_schemas.model import parse_instant, to_micros
 from lastword_schemas.positions import sequence_of
 from lastword_schemas.registry import Registry
 from lastword_schemas.verdicts import Effect, Reason
 
 FOLD_VERSION = 1
 """Version of verdict and fold; a namespace holds the work of exactly one."""
+_MOST_ENTRIES = 50_000
+"""Entries of one partition that are held in memory."""
 
 
 class EventRef(NamedTuple):
@@ -61,9 +63,9 @@ class KeyRef(NamedTuple):
 class Needs:
     """What folding an event may ask for."""
 
-    events: tuple[EventRef, ...] = ()
-    entries: tuple[KeyRef, ...] = ()
-    histories: tuple[KeyRef, ...] = ()
+    events: Sequence[EventRef] = ()
+    entries: Sequence[KeyRef] = ()
+    histories: Sequence[KeyRef] = ()
 
 
 class NotLoaded(Exception):
@@ -99,25 +101,16 @@ class DeadLetter(NamedTuple):
     problem: str
 
 
-class EntryChange(NamedTuple):
-    """An entry before and after."""
-
-    before: Mark
-    """The mark that the fold started from; empty where there was no entry."""
-    entry: Entry
-    mode: Literal["above", "equal"]
-    """What the new mark must be to the old one: `above`, or `equal` (a late event or a refold)."""
-
-
 @dataclass(slots=True)
 class Changes:
     """What has been folded since the last commit."""
 
     next_offset: int
     """The *next* offset to be read."""
-    entries: dict[KeyRef, EntryChange] = field(default_factory=dict)
-    events: list[tuple[EventRef, int]] = field(default_factory=list)
-    """First copies: the event and its sequence."""
+    entries: dict[tuple[str, str, str], tuple[Mark, Entry]] = field(default_factory=dict)
+    """By owner, scope and key: the mark that the fold started from (empty where there was no entry), the entry now."""
+    events: list[tuple[tuple[str, bytes], int]] = field(default_factory=list)
+    """First copies: owner and event id, and the sequence."""
     records: list[tuple[str, Record]] = field(default_factory=list)
     """Items of owners' histories, in order."""
     dead: list[DeadLetter] = field(default_factory=list)
@@ -137,9 +130,11 @@ class Projection:
         self.genesis = genesis
         self.keys: Keys = compile_registry((registry or Registry()).to_canonical())
         self.changes = Changes(next_offset)
-        self._events: dict[EventRef, Record | None] = {}
-        self._entries: dict[KeyRef, Entry | None] = {}
-        self._histories: dict[KeyRef, list[Record]] = {}
+        self._first_sequence = sequence_of(genesis.generation, 0)
+        self._identities = Identities(genesis.partitions)
+        self._events: dict[tuple[str, bytes], Record | None] = {}
+        self._entries: dict[tuple[str, str, str], Entry | None] = {}
+        self._histories: dict[tuple[str, str, str], list[Record]] = {}
 
     @property
     def next_offset(self) -> int:
@@ -148,55 +143,51 @@ class Projection:
 
     def needs(self, decoded: Iterable[Decoded]) -> Needs:
         """What these will surely ask for and is not there yet; loading it beforehand saves round trips."""
-        events: dict[EventRef, None] = {}
-        entries: dict[KeyRef, None] = {}
+        events: dict[tuple[str, bytes], None] = {}
+        entries: dict[tuple[str, str, str], None] = {}
+        known = self._entries
         for item in decoded:
-            if isinstance(item, Event | Malformed):
-                events[EventRef(item.owner, item.event_id)] = None
             if isinstance(item, Event):
-                if item.source_event_id is not None:
-                    events[EventRef(item.owner, item.source_event_id)] = None
-                if item.key is not None:
-                    entries[KeyRef(item.owner, item.scope, item.key)] = None
-        return Needs(
-            tuple(ref for ref in events if ref not in self._events),
-            tuple(ref for ref in entries if ref not in self._entries),
-        )
+                owner = item.owner
+                events[owner, item.id] = None
+                if (source := item.source_id) is not None:
+                    events[owner, source] = None
+                if item.key is not None and (ref := (owner, item.scope, item.key)) not in known:
+                    entries[ref] = None
+            elif isinstance(item, Malformed):
+                events[item.owner, item.event_id] = None
+        return Needs([EventRef(*ref) for ref in events if ref not in self._events], [KeyRef(*ref) for ref in entries])
 
     def load(
         self,
-        events: dict[EventRef, Record | None] | None = None,
-        entries: dict[KeyRef, Entry | None] | None = None,
-        histories: dict[KeyRef, list[Record]] | None = None,
+        events: Mapping[EventRef, Record | None] | None = None,
+        entries: Mapping[KeyRef, Entry | None] | None = None,
+        histories: Mapping[KeyRef, list[Record]] | None = None,
     ) -> None:
-        """Take what the stores have. What was folded since is newer and stays; so do histories' items since then."""
+        """Take what the store has. What was folded since is newer and stays; so do histories' items since then."""
         for event_ref, record in (events or {}).items():
             self._events.setdefault(event_ref, record)
         for key_ref, entry in (entries or {}).items():
             self._entries.setdefault(key_ref, entry)
         for key_ref, records in (histories or {}).items():
-            since = [
+            stored = {record.sequence for record in records}
+            self._histories[key_ref] = records + [
                 record
                 for owner, record in self.changes.records
-                if record.counts and (owner, record.scope, record.key) == key_ref
+                if record.counts and (owner, record.scope, record.key) == key_ref and record.sequence not in stored
             ]
-            stored = {record.sequence for record in records}
-            self._histories[key_ref] = records + [record for record in since if record.sequence not in stored]
 
-    def committed(self) -> None:
-        """The changes are in the stores: begin new ones. Entries stay cached, events and histories do not."""
-        self.changes = Changes(self.changes.next_offset)
-        self._events.clear()
+    def take_changes(self) -> Changes:
+        """What was folded since the last call; it is going to be committed, and counts as stored from here on."""
+        changes, self.changes = self.changes, Changes(self.changes.next_offset)
         self._histories.clear()
+        if len(self._entries) > _MOST_ENTRIES:
+            self._entries.clear()
+        return changes
 
-    @property
-    def cached_entries(self) -> int:
-        """How many entries are held in memory."""
-        return len(self._entries)
-
-    def forget_entries(self) -> None:
-        """Drop the cache of entries; only between commits."""
-        self._entries.clear()
+    def forget_events(self) -> None:
+        """Drop the events that were loaded or folded: the store will be asked again."""
+        self._events.clear()
 
     def apply(self, record: LogRecord, decoded: Decoded | None = None) -> Record | None:
         """Fold the next record; its history item if it is an event.
@@ -206,24 +197,21 @@ class Projection:
         if record.offset < self.changes.next_offset:
             raise ValueError(f"offset {record.offset} was folded already")
         item = decode(record) if decoded is None else decoded
-        if isinstance(item, Genesis):
-            self._genesis(record, item)
-            made = None
-        elif record.offset == 0:
+        made = None
+        if record.offset == 0 and not isinstance(item, Genesis):
             raise WrongGenesis(f"partition {self.partition} does not begin with a genesis record")
+        if isinstance(item, Event):
+            made = self._event(record, item)
+        elif isinstance(item, Genesis):
+            self._genesis(record, item)
         elif isinstance(item, Newer):
             raise PartitionWaits(self.partition, record.offset, item.problem)
         elif isinstance(item, RegistryRecord):
             self._registry(record, item)
-            made = None
         elif isinstance(item, Undecodable):
             self.changes.dead.append(DeadLetter(record, item.problem))
-            made = None
-        elif partition_for(item.owner, self.genesis.partitions) != self.partition:
-            self.changes.dead.append(DeadLetter(record, "the record is not in its owner's partition"))
-            made = None
         else:
-            made = self._refuse_malformed(record, item) if isinstance(item, Malformed) else self._event(record, item)
+            made = self._malformed(record, item)
         self.changes.next_offset = record.offset + 1
         return made
 
@@ -242,152 +230,146 @@ class Projection:
         else:
             self.changes.registry = item.registry
 
-    def _event(self, record: LogRecord, event: Event) -> Record:
-        ref = EventRef(event.owner, event.event_id)
-        first = self._first_copy(ref)
-        sequence = sequence_of(self.genesis.generation, record.offset)
-        base = _base_record(record, event, sequence)
-        if first is not None and first.sequence == sequence:
-            return first  # the stores are ahead of the checkpoint, which was set back: it is in them already
-        if first is not None:
-            if same_content(event, first):
-                return self._copy(event.owner, base, first)
-            detail = f"the id is that of sequence {first.sequence}, which has other content"
-            return self._keep(ref, _refused(base, Refusal(Reason.EVENT_ID_REUSED, detail)), first_copy=False)
-        refusal = judge_key(event, record.key, self.keys)
-        source: Record | None = None
-        if refusal is None and event.source_event_id is not None:
-            source = self._source(event)
-            refusal = judge_citation(
-                event, source, log_id=self.genesis.log_id, partition=self.partition, offset=record.offset
-            )
-        refusal = refusal or judge_authority(event, self.keys)
+    def _event(self, record: LogRecord, event: Event) -> Record | None:
+        try:
+            owner = self._identities.owner(event.owner)
+            kafka_key = self._identities.record_key(owner, event.scope, event.key)
+        except InvalidInput as error:
+            problem = salvage(record.value or b"", error.message)
+            if isinstance(problem, Malformed):
+                return self._malformed(record, problem)
+            self.changes.dead.append(DeadLetter(record, problem.problem))
+            return None
+        if owner.partition != self.partition:
+            self._misplaced(record)
+            return None
+        made = _record_of(record, event, self._first_sequence + record.offset)
+        ref = (event.owner, made.event_id)
+        if (first := self._first_copy(ref)) is not None:
+            if first.sequence == made.sequence:
+                return first  # the store is ahead of the checkpoint, which was set back: it is in there already
+            return self._copy(event, made, first)
+        refusal = (
+            judge_event(event, kafka_key == record.key, self.keys)
+            or (None if event.source_event_id is None else self._cite(event, made, record.offset))
+            or judge_authority(event, self.keys)
+        )
         if refusal is not None:
-            return self._keep(ref, _refused(base, refusal))
-        if source is not None:
-            base = _with(
-                base,
-                source_sequence=source.sequence,
-                source_recorded_at=source.recorded_at,
-                thread=source.thread,
-                message=source.message,
-            )
-        if event.operation is Operation.SAY or event.key is None:
-            return self._keep(ref, _with(base, verdict=Effect.RECORDED.value))
-        return self._fold(ref, KeyRef(event.owner, event.scope, event.key), base)
-
-    def _fold(self, ref: EventRef, key_ref: KeyRef, base: Record) -> Record:
-        if key_ref not in self._entries:
-            raise NotLoaded(Needs(entries=(key_ref,)))
-        before = self._entries[key_ref]
-        effect, stepped, related = step(before, base)
-        folded = _with(base, verdict=effect.value, related=related)
-        entry: Entry | None
-        if stepped is NEEDS_HISTORY:
-            if key_ref not in self._histories:
-                raise NotLoaded(Needs(histories=(key_ref,)))
-            entry = fold([*self._histories[key_ref], folded])
-        elif stepped.record is base:
-            entry = Entry(folded, stepped.start, stepped.started_at, stepped.previous, stepped.unresolved)
+            _refuse(made, refusal)
+        elif event.key is None:
+            made.verdict = Effect.RECORDED.value
         else:
-            entry = stepped
+            self._fold(event.owner, event.scope, event.key, made)
+        return self._keep(ref, made)
+
+    def _fold(self, owner: str, scope: str, key: str, made: Record) -> None:
+        ref = (owner, scope, key)
+        if ref not in self._entries:
+            raise NotLoaded(Needs(entries=[KeyRef(*ref)]))
+        before = self._entries[ref]
+        effect, stepped, related = step(before, made)
+        if stepped is NEEDS_HISTORY and ref not in self._histories:
+            raise NotLoaded(Needs(histories=[KeyRef(*ref)]))
+        made.verdict, made.related = effect.value, related
+        entry = fold([*self._histories[ref], made]) if stepped is NEEDS_HISTORY else stepped
         if entry is None:
             raise AssertionError("a fold of events has an entry")
-        if key_ref in self._histories:
-            self._histories[key_ref].append(folded)
-        self._entries[key_ref] = entry
+        if ref in self._histories:
+            self._histories[ref].append(made)
+        self._entries[ref] = entry
         if entry is not before:
-            self._change(key_ref, before, entry)
-        return self._keep(ref, folded)
+            changed = self.changes.entries.get(ref)
+            started_from = changed[0] if changed else before.mark if before else NO_MARK
+            self.changes.entries[ref] = (started_from, entry)
 
-    def _change(self, key_ref: KeyRef, before: Entry | None, entry: Entry) -> None:
-        earlier = self.changes.entries.get(key_ref)
-        started_from = earlier.before if earlier else (before.mark if before else NO_MARK)
-        self.changes.entries[key_ref] = EntryChange(
-            started_from, entry, "above" if entry.mark > started_from else "equal"
-        )
+    def _cite(self, event: Event, made: Record, offset: int) -> Refusal | None:
+        """Judge what a candidate cites; if that is right, it gets its source's place."""
+        source = None
+        if made.source_event_id is not None and made.source_event_id != made.event_id:
+            source = self._first_copy((event.owner, made.source_event_id))
+        refusal = judge_citation(event, source, log_id=self.genesis.log_id, partition=self.partition, offset=offset)
+        if refusal is None and source is not None:
+            made.cited_sequence, made.cited_recorded_at = source.sequence, source.recorded_at
+            made.thread, made.message = source.thread, source.message
+        return refusal
 
-    def _first_copy(self, ref: EventRef) -> Record | None:
+    def _first_copy(self, ref: tuple[str, bytes]) -> Record | None:
         if ref not in self._events:
-            raise NotLoaded(Needs(events=(ref,)))
+            raise NotLoaded(Needs(events=[EventRef(*ref)]))
         return self._events[ref]
 
-    def _source(self, event: Event) -> Record | None:
-        if event.source_event_id is None or event.source_event_id == event.event_id:
+    def _malformed(self, record: LogRecord, item: Malformed) -> Record | None:
+        if self._identities.owner(item.owner).partition != self.partition:
+            self._misplaced(record)
             return None
-        return self._first_copy(EventRef(event.owner, event.source_event_id))
-
-    def _refuse_malformed(self, record: LogRecord, item: Malformed) -> Record:
-        ref = EventRef(item.owner, item.event_id)
+        ref = (item.owner, item.event_id)
         first = self._first_copy(ref)
-        base = Record(
-            sequence=sequence_of(self.genesis.generation, record.offset),
-            recorded_at=record.recorded_at,
-            event_id=item.event_id,
-            operation="",
-            scope="",
-            key=None,
-            authority=0,
-            service="",
-            role=Role.SERVICE.value,
-            verdict="",
-            source_sequence=sequence_of(self.genesis.generation, record.offset),
-            source_recorded_at=record.recorded_at,
-        )
-        if first is not None and first.sequence == base.sequence:
+        sequence = self._first_sequence + record.offset
+        if first is not None and first.sequence == sequence:
             return first
-        if first is not None:
-            detail = f"the id is that of sequence {first.sequence}; this copy is malformed: {item.problem}"
-            return self._keep(ref, _refused(base, Refusal(Reason.EVENT_ID_REUSED, detail)), first_copy=False)
-        return self._keep(ref, _refused(base, Refusal(Reason.MALFORMED, item.problem)))
+        made = Record(sequence, record.recorded_at, item.event_id, "", "", None, 0, "", Role.SERVICE.value, "")
+        _refuse(made, Refusal(Reason.MALFORMED, item.problem))
+        return self._keep(ref, made) if first is None else self._reuse(item.owner, made, first)
 
-    def _copy(self, owner: str, base: Record, first: Record) -> Record:
+    def _misplaced(self, record: LogRecord) -> None:
+        self.changes.dead.append(DeadLetter(record, "the record is not in its owner's partition"))
+
+    def _copy(self, event: Event, made: Record, first: Record) -> Record:
         """A copy is recorded without its body: the first has it."""
-        copy = _with(base, verdict="duplicate", related=(first.sequence,), value=None, text=None, quote=None)
-        self.changes.records.append((owner, copy))
-        return copy
+        if not same_content(event, first):
+            return self._reuse(event.owner, made, first)
+        made.verdict, made.related = "duplicate", (first.sequence,)
+        made.value = made.text = made.quote = None
+        self.changes.records.append((event.owner, made))
+        return made
 
-    def _keep(self, ref: EventRef, record: Record, *, first_copy: bool = True) -> Record:
-        if first_copy:
-            self._events[ref] = record
-            self.changes.events.append((ref, record.sequence))
-        self.changes.records.append((ref.owner, record))
-        return record
+    def _reuse(self, owner: str, made: Record, first: Record) -> Record:
+        detail = f"the id is that of sequence {first.sequence}, which has other content"
+        _refuse(made, Refusal(Reason.EVENT_ID_REUSED, detail))
+        self.changes.records.append((owner, made))
+        return made
+
+    def _keep(self, ref: tuple[str, bytes], made: Record) -> Record:
+        self._events[ref] = made
+        self.changes.events.append((ref, made.sequence))
+        self.changes.records.append((ref[0], made))
+        return made
 
     def __repr__(self) -> str:
         return f"<Projection partition={self.partition} next_offset={self.next_offset}>"
 
 
-def _base_record(record: LogRecord, event: Event, sequence: int) -> Record:
+_RANK = {rank.authority: rank.value for rank in AuthorityRank}
+_OPERATION = {operation: operation.value for operation in Operation}
+_ROLE = {role: role.value for role in Role}
+
+
+def _record_of(record: LogRecord, event: Event, sequence: int) -> Record:
     return Record(
-        sequence=sequence,
-        recorded_at=record.recorded_at,
-        event_id=event.event_id,
-        operation=event.operation.value,
-        scope=event.scope,
-        key=event.key,
-        authority=event.authority.rank.value,
-        service=event.service,
-        role=event.role.value,
-        verdict="",
-        source_sequence=sequence,
-        source_recorded_at=record.recorded_at,
-        value=event.value,
-        text=event.text,
-        quote=event.quote,
-        span=event.span,
-        source_event_id=event.source_event_id,
-        thread=event.thread,
-        message=event.message,
-        confidence=event.confidence,
-        occurred_at=event.occurred_at,
-        expires_at=event.expires_at,
+        sequence,
+        record.recorded_at,
+        event.id,
+        _OPERATION[event.operation],
+        event.scope,
+        event.key,
+        _RANK[event.authority],
+        event.actor.service,
+        _ROLE[event.actor.role],
+        "",
+        event.value,
+        None,
+        None,
+        event.source_id,
+        event.span,
+        event.body.quote,
+        event.body.text,
+        event.thread,
+        event.message,
+        event.confidence,
+        None if event.occurred_at is None else to_micros(parse_instant(event.occurred_at)),
+        None if event.expires_at is None else to_micros(parse_instant(event.expires_at)),
     )
 
 
-def _refused(base: Record, refusal: Refusal) -> Record:
-    return _with(base, verdict="refused", reason=refusal.reason.value, detail=refusal.detail)
-
-
-def _with(record: Record, **changes: object) -> Record:
-    return msgspec.structs.replace(record, **changes)
+def _refuse(made: Record, refusal: Refusal) -> None:
+    made.verdict, made.reason, made.detail = "refused", refusal.reason.value, refusal.detail

@@ -1,5 +1,6 @@
 """What the projection keeps: a `Record` for every event (history) and an `Entry` for every key (profile)."""
 
+import re
 from typing import Final, NewType
 
 import msgspec
@@ -23,8 +24,8 @@ def sequence_in(mark: Mark) -> int:
     return int(mark[:16])
 
 
-class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One event with its verdict: an item of an owner's history."""
+class Record(msgspec.Struct, array_like=True, gc=False):
+    """One event with its verdict: an item of an owner's history. Not changed once its verdict is set."""
 
     sequence: int
     recorded_at: int
@@ -40,16 +41,16 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
     role: str
     verdict: str
     """An effect; or `refused` or `duplicate`."""
-    source_sequence: int
-    """Of a candidate that of the event it cites, else its own."""
-    source_recorded_at: int
-    """The source event's `recorded_at`, ms since 1970."""
     value: bytes | None = None
     """JSON text as published; None where there is none (a JSON null is b"null")."""
-    text: str | None = None
-    quote: str | None = None
-    span: tuple[int, int] | None = None
+    cited_sequence: int | None = None
+    """Of a candidate that counts: the sequence of the event it cites."""
+    cited_recorded_at: int | None = None
+    """And that event's `recorded_at`."""
     source_event_id: bytes | None = None
+    span: tuple[int, int] | None = None
+    quote: str | None = None
+    text: str | None = None
     thread: str | None = None
     """Of a candidate its source's."""
     message: str | None = None
@@ -62,12 +63,22 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Of a refused event."""
     detail: str | None = None
     related: tuple[int, ...] | None = None
-    """Of `late` the two source sequences; of a duplicate the first copy's sequence."""
+    """Of `late` the entry's source sequence and the event's; of a duplicate the first copy's sequence."""
 
     @property
     def counts(self) -> bool:
         """Whether the event counts."""
-        return self.verdict not in ("refused", "duplicate")
+        return self.verdict != "refused" and self.verdict != "duplicate"
+
+    @property
+    def source_sequence(self) -> int:
+        """Of a candidate that of the event it cites, else its own."""
+        return self.sequence if self.cited_sequence is None else self.cited_sequence
+
+    @property
+    def source_recorded_at(self) -> int:
+        """The source event's `recorded_at`, ms since 1970."""
+        return self.recorded_at if self.cited_recorded_at is None else self.cited_recorded_at
 
     @property
     def is_candidate(self) -> bool:
@@ -85,11 +96,13 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
         return self.operation == "delete"
 
 
-class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """The state of one owner, scope and key under policy `latest`."""
 
     record: Record
     """The event that the current pointer is on."""
+    mark: Mark
+    """The latest mark: that of the record."""
     start: Mark
     """The mark that the current version began with; restatements go on with it."""
     started_at: int
@@ -99,43 +112,25 @@ class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     unresolved: bool = False
     """Whether another value has the very same mark."""
 
-    @property
-    def mark(self) -> Mark:
-        """The latest mark."""
-        return self.record.mark
-
 
 def same_value(one: Record, other: Record) -> bool:
     """Whether two sets or deletes say the same: both delete, or set values with equal canonical JSON."""
-    if one.is_delete or other.is_delete:
-        return one.is_delete and other.is_delete
     if one.value == other.value:
-        return True
-    if one.value is None or other.value is None:
+        return one.operation == other.operation
+    if one.value is None or other.value is None or (_is_plain(one.value) and _is_plain(other.value)):
         return False
-    return jsontext.canonical(jsontext.parse(one.value)) == jsontext.canonical(jsontext.parse(other.value))
+    return canonical_value(one.value) == canonical_value(other.value)
 
 
+def canonical_value(value: bytes) -> str:
+    """The canonical text of a value as it stands in the log."""
+    return jsontext.canonical(jsontext.parse_stored(value))
+
+
+_is_plain = re.compile(rb'"[^"\\]*"|0|-?[1-9][0-9]*|true|false|null', re.DOTALL).fullmatch
+"""Whether a JSON text is the only one of its value: a string without escapes, an integer, a literal."""
 _encoder = msgspec.msgpack.Encoder()
-_record_decoder = msgspec.msgpack.Decoder(Record)
-_entry_decoder = msgspec.msgpack.Decoder(Entry)
-
-
-def pack_record(record: Record) -> bytes:
-    """The bytes of a record: MessagePack of its fields in order."""
-    return _encoder.encode(record)
-
-
-def unpack_record(data: bytes) -> Record:
-    """The record of such bytes."""
-    return _record_decoder.decode(data)
-
-
-def pack_entry(entry: Entry) -> bytes:
-    """The bytes of an entry: MessagePack of its fields in order."""
-    return _encoder.encode(entry)
-
-
-def unpack_entry(data: bytes) -> Entry:
-    """The entry of such bytes."""
-    return _entry_decoder.decode(data)
+pack_record = _encoder.encode
+"""The bytes of a record: MessagePack of its fields in order."""
+unpack_record = msgspec.msgpack.Decoder(Record).decode
+"""The record of such bytes."""

@@ -1,15 +1,14 @@
 """The verdict on an event: counts, refused with a reason, or a copy. The order of the checks is fixed; the first that
 fails wins."""
 
-import uuid
 from typing import NamedTuple
 
 from lastword_projector.engine.decode import Event, actor_problem
 from lastword_projector.engine.keys import Keys
-from lastword_projector.engine.records import Record
-from lastword_schemas import jsontext
+from lastword_projector.engine.records import Record, canonical_value
 from lastword_schemas.authority import AuthorityRank, Operation
-from lastword_schemas.identity import record_key
+from lastword_schemas.model import parse_instant, to_micros
+from lastword_schemas.positions import parse_receipt
 from lastword_schemas.verdicts import Reason
 
 
@@ -23,30 +22,35 @@ class Refusal(NamedTuple):
 
 def same_content(event: Event, first: Record) -> bool:
     """Whether an event is a copy of the record with its id: all but the publisher's times."""
-    if first.value is None or event.value is None:
-        equal_values = first.value is event.value
-    else:
-        equal_values = first.value == event.value or _canonical(first.value) == _canonical(event.value)
-    own_place = event.is_candidate or (first.thread, first.message) == (event.thread, event.message)
+    value, body = event.value, event.body
+    equal_values = first.value == value
+    if not equal_values and first.value is not None and value is not None:
+        equal_values = canonical_value(first.value) == canonical_value(value)
+    expires_at = None if event.expires_at is None else to_micros(parse_instant(event.expires_at))
+    is_candidate = event.source_event_id is not None
+    own_place = is_candidate or (first.thread, first.message) == (event.thread, event.message)
     return (
         equal_values
         and own_place
         and (first.operation, first.scope, first.key) == (event.operation, event.scope, event.key)
-        and (first.service, first.role, first.authority) == (event.service, event.role, event.authority.rank)
-        and (first.source_event_id, first.span, first.quote) == (event.source_event_id, event.span, event.quote)
-        and (first.text, first.confidence, first.expires_at) == (event.text, event.confidence, event.expires_at)
+        and (first.service, first.role, first.authority)
+        == (event.actor.service, event.actor.role, event.authority.rank)
+        and (first.source_event_id, first.span, first.quote) == (event.source_id, event.span, body.quote)
+        and (first.text, first.confidence, first.expires_at) == (body.text, event.confidence, expires_at)
     )
 
 
-def judge_key(event: Event, kafka_key: bytes | None, keys: Keys) -> Refusal | None:
-    """Checks of the event alone: its key, its value, its actor."""
-    if kafka_key != record_key(event.owner, event.scope, event.key).encode():
+def judge_event(event: Event, key_matches: bool, keys: Keys) -> Refusal | None:
+    """Checks of the event alone: its record key, its key, its value, its actor."""
+    if not key_matches:
         return Refusal(Reason.KEY_MISMATCH, "the record's Kafka key is not owner/scope/key of the envelope")
     if event.key is not None:
         if keys.get(event.key) is None:
             return Refusal(Reason.UNDECLARED_KEY, f"'{event.key}' is not declared in the registry in force")
-        if event.value is not None and (problem := keys.value_problem(event.key, event.value)) is not None:
-            return Refusal(Reason.VALUE_SCHEMA, problem)
+        if keys.has_schema(event.key) and (value := event.value) is not None:
+            problem = keys.value_problem(event.key, value)
+            if problem is not None:
+                return Refusal(Reason.VALUE_SCHEMA, problem)
     if (problem := actor_problem(event)) is not None:
         return Refusal(Reason.ACTOR_NOT_ALLOWED, problem)
     return None
@@ -56,8 +60,9 @@ def judge_citation(event: Event, source: Record | None, *, log_id: str, partitio
     """Checks of what a candidate cites. `source` is the owner's event with the cited id before this one."""
     if event.source_event_id == event.event_id:
         return Refusal(Reason.SOURCE_LATER, "a candidate cannot cite itself")
-    if (receipt := event.source_receipt) is not None and event.source_event_id is not None:
-        if receipt.event_id != str(uuid.UUID(bytes=event.source_event_id)):
+    if event.source_receipt is not None:
+        receipt = parse_receipt(event.source_receipt, field="source_receipt")
+        if receipt.event_id != event.source_event_id:
             return Refusal(Reason.SOURCE_MISSING, "the cited receipt is of another event than source_event_id")
         if receipt.log_id != log_id:
             return Refusal(Reason.SOURCE_MISSING, "the cited receipt is of another log")
@@ -91,11 +96,12 @@ def judge_authority(event: Event, keys: Keys) -> Refusal | None:
 
 
 def _judge_reading(event: Event, source: Record) -> Refusal | None:
-    quoted = event.span is not None and event.quote is not None
+    quote = event.body.quote
+    quoted = event.span is not None and quote is not None
     is_turn = source.operation == Operation.SAY
     if quoted:
         start, end = event.span or (0, 0)
-        if source.text is None or end > len(source.text) or source.text[start:end] != event.quote:
+        if source.text is None or end > len(source.text) or source.text[start:end] != quote:
             return Refusal(Reason.QUOTE_NOT_AT_SPAN, f"the source's text does not have the quote at [{start}, {end})")
     if is_turn and not quoted and event.authority.rank >= AuthorityRank.STATED:
         return Refusal(Reason.QUOTE_MISSING, f"authority '{event.authority}' needs a quote of the turn at its span")
@@ -105,7 +111,3 @@ def _judge_reading(event: Event, source: Record) -> Refusal | None:
             f"the cited statement has authority '{AuthorityRank(source.authority).authority}'",
         )
     return None
-
-
-def _canonical(value: bytes) -> str:
-    return jsontext.canonical(jsontext.parse(value))

@@ -34,8 +34,8 @@ class Call:
     parse: Callable[[Any], Any]
 
 
-READ_ONLY = ("read", "slice", "find")
-SCRIPTS = (*READ_ONLY, "commit", "append")
+READ_ONLY = ("read", "slice", "find", "load", "window")
+SCRIPTS = (*READ_ONLY, "commit", "index")
 
 
 @cache
@@ -52,3 +52,42 @@ def script_call(
     found = script(name)
     command = "EVALSHA_RO" if found.read_only else "EVALSHA"
     return Call((command, found.sha, len(keys), *keys, *arguments), parse)
+
+
+class ScriptKeys:
+    """The KEYS of a script call, each once; arguments name them by their index."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = list(names)
+        self._index_of = {name: index for index, name in enumerate(names, 1)}
+
+    def index(self, name: str) -> int:
+        """The index of a name, from 1."""
+        index = self._index_of.get(name)
+        if index is None:
+            self.names.append(name)
+            index = self._index_of[name] = len(self.names)
+        return index
+
+
+def together(plans: Sequence[Plan[T]]) -> Plan[list[T]]:
+    """Several plans as one: what they ask for at the same step goes in the same pipeline."""
+    results: dict[int, T] = {}
+    waiting: dict[int, Sequence[Call]] = {}
+
+    def advance(number: int, replies: list[Any] | None) -> None:
+        try:
+            waiting[number] = next(plans[number]) if replies is None else plans[number].send(replies)
+        except StopIteration as done:
+            waiting.pop(number, None)
+            results[number] = done.value
+
+    for number in range(len(plans)):
+        advance(number, None)
+    while waiting:
+        asked = list(waiting.items())
+        replies = yield [call for _, calls in asked for call in calls]
+        for number, calls in asked:
+            advance(number, replies[: len(calls)])
+            replies = replies[len(calls) :]
+    return [results[number] for number in range(len(plans))]

@@ -1,48 +1,86 @@
-"""The projector's stores in memory: the same contracts, nothing to install. They keep the same bytes as Redis does."""
+"""The projector's store in memory: the same contract, nothing to install. It keeps the same bytes as Redis does."""
 
-from collections.abc import Sequence
+from typing import Generic, TypeVar
 
-from lastword_projector.engine.projection import FOLD_VERSION, Changes, DeadLetter, EventRef, KeyRef
-from lastword_projector.engine.records import (
-    NO_MARK,
-    Entry,
-    Record,
-    pack_entry,
-    pack_record,
-    unpack_entry,
-    unpack_record,
-)
-from lastword_projector.store.ports import Checkpoint, CommitRefused, OtherProjection
+from lastword_projector.engine.projection import FOLD_VERSION, Changes, DeadLetter, EventRef, KeyRef, Needs
+from lastword_projector.engine.records import MARK_LENGTH, Record, pack_record, unpack_record
+from lastword_projector.store.packing import pack_head, unpack_entry
+from lastword_projector.store.ports import Checkpoint, CommitRefused, Loaded, OtherProjection, history_lost
 from lastword_schemas.control import Genesis
+from lastword_schemas.errors import LastwordError
 from lastword_schemas.positions import sequence_of
 from lastword_schemas.registry import Registry
 
+T = TypeVar("T")
 
-class MemoryProfileStore:
-    """`ProfileStore` in memory."""
+
+class Settled(Generic[T]):
+    """`Pending` that has nothing to wait for."""
+
+    def __init__(self, value: T, error: LastwordError | None = None) -> None:
+        self._value, self._error = value, error
+
+    def result(self) -> T:
+        """The value. Raises the error, if there was one."""
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
+class MemoryStore:
+    """`Store` in memory."""
 
     def __init__(self) -> None:
         self._checkpoints: dict[int, Checkpoint] = {}
-        self._entries: dict[tuple[int, KeyRef], bytes] = {}
+        self.stored_entries: dict[tuple[int, KeyRef], bytes] = {}
+        """Head and packed record, by partition and key."""
         self._events: dict[tuple[int, EventRef], int] = {}
+        self._records: dict[tuple[int, str], list[bytes]] = {}
+        self.dead: list[tuple[int, DeadLetter]] = []
+        """Stubs: partition and letter."""
 
     def checkpoint(self, partition: int) -> Checkpoint | None:
-        """See `ProfileStore`."""
+        """See `Store`."""
         return self._checkpoints.get(partition)
 
-    def entries(self, partition: int, refs: Sequence[KeyRef]) -> dict[KeyRef, Entry | None]:
-        """See `ProfileStore`."""
-        found = {ref: self._entries.get((partition, ref)) for ref in refs}
-        return {ref: None if data is None else unpack_entry(data) for ref, data in found.items()}
-
-    def event_sequences(self, partition: int, refs: Sequence[EventRef]) -> dict[EventRef, int | None]:
-        """See `ProfileStore`."""
-        return {ref: self._events.get((partition, ref)) for ref in refs}
+    def load(self, partition: int, needs: Needs) -> Settled[Loaded]:
+        """See `Store`."""
+        found = {ref: self.stored_entries.get((partition, ref)) for ref in needs.entries}
+        return Settled(
+            Loaded(
+                {ref: None if data is None else unpack_entry(data).entry for ref, data in found.items()},
+                {ref: self._event(partition, ref) for ref in needs.events},
+            )
+        )
 
     def commit(
         self, partition: int, genesis: Genesis, before: Checkpoint | None, changes: Changes, now_ms: int
+    ) -> Settled[None]:
+        """See `Store`."""
+        try:
+            self._commit(partition, genesis, before, changes, now_ms)
+        except LastwordError as error:
+            return Settled(None, error)
+        return Settled(None)
+
+    def key_history(self, partition: int, ref: KeyRef, *, below: int) -> list[Record]:
+        """See `Store`."""
+        return [
+            record
+            for record in self.history(partition, ref.owner)
+            if record.sequence < below and record.counts and (record.scope, record.key) == (ref.scope, ref.key)
+        ]
+
+    def history(self, partition: int, owner: str) -> list[Record]:
+        """All of an owner's records."""
+        return [unpack_record(data) for data in self._records.get((partition, owner), [])]
+
+    def reset(self) -> None:
+        """See `Store`."""
+
+    def _commit(
+        self, partition: int, genesis: Genesis, before: Checkpoint | None, changes: Changes, now_ms: int
     ) -> None:
-        """See `ProfileStore`."""
         stored = self._checkpoints.get(partition)
         target = sequence_of(genesis.generation, changes.next_offset)
         if stored is not None and stored.genesis.log_id != genesis.log_id:
@@ -53,50 +91,30 @@ class MemoryProfileStore:
             return
         if (stored.next_sequence if stored else None) != (before.next_sequence if before else None):
             raise CommitRefused(partition, "the stored checkpoint is not the one folded from")
-        for ref, change in changes.entries.items():
-            data = self._entries.get((partition, ref))
-            mark = unpack_entry(data).mark if data is not None else NO_MARK
-            rises = change.entry.mark > mark if change.mode == "above" else change.entry.mark == mark
-            if mark != change.before or not rises:
+        for ref, (started_from, entry) in changes.entries.items():
+            mark = self.stored_entries.get((partition, KeyRef(*ref)), b"")[:MARK_LENGTH].decode()
+            if mark != started_from or entry.mark < mark:
                 raise CommitRefused(partition, "a stored entry is not the one folded from")
-        for ref, change in changes.entries.items():
-            self._entries[partition, ref] = pack_entry(change.entry)
-        for event, sequence in changes.events:
-            self._events[partition, event] = sequence
-        registry = changes.registry or (stored.registry if stored else Registry())
-        clock = stored.clock if stored else ("broker" if changes.stamped else "publisher")
-        self._checkpoints[partition] = Checkpoint(target, genesis, FOLD_VERSION, registry, clock)
-
-
-class MemoryHistoryStore:
-    """`HistoryStore` in memory."""
-
-    def __init__(self) -> None:
-        self._records: dict[tuple[int, str], list[bytes]] = {}
-        self.dead: list[tuple[int, DeadLetter]] = []
-        """Stubs: partition and letter."""
-
-    def append(self, partition: int, records: Sequence[tuple[str, Record]], dead: Sequence[DeadLetter]) -> None:
-        """See `HistoryStore`."""
-        for owner, record in records:
+        for owner, record in changes.records:
             kept = self._records.setdefault((partition, owner), [])
             if not kept or unpack_record(kept[-1]).sequence < record.sequence:
                 kept.append(pack_record(record))
         known = {(number, letter.record.offset) for number, letter in self.dead}
-        self.dead += [(partition, letter) for letter in dead if (partition, letter.record.offset) not in known]
+        self.dead += [(partition, letter) for letter in changes.dead if (partition, letter.record.offset) not in known]
+        for ref, (_, entry) in changes.entries.items():
+            data = pack_head(entry, f"{now_ms:013d}").encode() + pack_record(entry.record)
+            self.stored_entries[partition, KeyRef(*ref)] = data
+        for (owner, event_id), sequence in changes.events:
+            self._events[partition, EventRef(owner, event_id)] = sequence
+        registry = changes.registry or (stored.registry if stored else Registry())
+        clock = stored.clock if stored else ("broker" if changes.stamped else "publisher")
+        self._checkpoints[partition] = Checkpoint(target, genesis, FOLD_VERSION, registry, clock)
 
-    def of_key(self, partition: int, ref: KeyRef, *, below: int) -> list[Record]:
-        """See `HistoryStore`."""
-        return [
-            record
-            for record in self.of_owner(partition, ref.owner)
-            if record.sequence < below and record.counts and (record.scope, record.key) == (ref.scope, ref.key)
-        ]
-
-    def of_owner(self, partition: int, owner: str) -> list[Record]:
-        """All of an owner's records."""
-        return [unpack_record(data) for data in self._records.get((partition, owner), [])]
-
-    def find(self, partition: int, owner: str, sequence: int) -> Record | None:
-        """See `HistoryStore`."""
-        return next((record for record in self.of_owner(partition, owner) if record.sequence == sequence), None)
+    def _event(self, partition: int, ref: EventRef) -> Record | None:
+        sequence = self._events.get((partition, ref))
+        if sequence is None:
+            return None
+        for record in self.history(partition, ref.owner):
+            if record.sequence == sequence:
+                return record
+        raise history_lost(partition, sequence)

@@ -1,11 +1,48 @@
 """The names of all Redis keys. Every key of a partition carries its hash tag, so that a partition is one slot."""
 
+import hashlib
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from lastword_schemas.errors import InvalidInput
 
 _NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+EVENT_BUCKETS = 1024
+"""Hashes that the event-id index of a partition is spread over, so that each stays small and packed."""
+
+
+class PartitionNames:
+    """Key names of one partition of a namespace."""
+
+    def __init__(self, namespace: str, partition: int) -> None:
+        self.prefix = f"lw:{namespace}:{{p{partition}}}:"
+        """What every key of the partition begins with."""
+        self.checkpoint = f"{self.prefix}checkpoint"
+        """Hash: `next` (16 digits), `fold`, `log`, `genesis` (JSON), `registry` (JSON), `clock`.
+
+        Also the name of the sharded channel on which each commit announces the new `next`.
+        """
+        self.dead = f"{self.prefix}dead"
+        """List: sequence (16 digits), what was wrong with the record."""
+        self.events = tuple(f"{self.prefix}e:{bucket}" for bucket in range(EVENT_BUCKETS))
+        """Hashes, by bucket: digest of owner and event id (see `event_digest`) -> sequence of the first copy."""
+
+    def profile(self, owner: str) -> str:
+        """Hash: scope NUL key -> head (see `packing`), packed record that the pointer is on."""
+        return f"{self.prefix}p:{owner}"
+
+    def history(self, owner: str) -> str:
+        """List, in accepted order: sequence (16 digits), packed record."""
+        return f"{self.prefix}h:{owner}"
+
+    def key_index(self, owner: str, field: str) -> str:
+        """Sorted set, of a long history: places (from 0) of one key's counting events, by source sequence."""
+        return f"{self.prefix}k:{owner}\0{field}"
+
+    def indexed(self, owner: str) -> str:
+        """Number: how many items of the history, from its beginning, are in the key indexes."""
+        return f"{self.prefix}i:{owner}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,35 +54,18 @@ class Names:
     def __post_init__(self) -> None:
         if _NAMESPACE.fullmatch(self.namespace) is None:
             raise InvalidInput(
-                f"namespace {self.namespace!a}: lower-case letters, digits, '-' and '_', at most 32", field="namespace"
+                f"namespace {self.namespace!a}: lower-case letters, digits, '-' and '_', at most 32",
+                field="namespace",
             )
 
-    def prefix(self, partition: int) -> str:
-        """What every key of the partition begins with."""
-        return f"lw:{self.namespace}:{{p{partition}}}:"
+    def of(self, partition: int) -> PartitionNames:
+        """The names of a partition."""
+        return _names(self.namespace, partition)
 
-    def checkpoint(self, partition: int) -> str:
-        """Hash: `next` (16 digits), `fold`, `log`, `genesis` (JSON), `registry` (JSON), `clock`.
 
-        Also the name of the sharded channel on which each commit announces the new `next`.
-        """
-        return f"{self.prefix(partition)}checkpoint"
-
-    def profile(self, partition: int, owner: str) -> str:
-        """Hash: scope NUL key -> mark (23 digits), projected_at (13 digits, ms), packed entry."""
-        return f"{self.prefix(partition)}p:{owner}"
-
-    def events(self, partition: int, owner: str) -> str:
-        """Hash: 16 bytes of an event id -> sequence (16 digits) of its first copy."""
-        return f"{self.prefix(partition)}e:{owner}"
-
-    def history(self, partition: int, owner: str) -> str:
-        """List, in accepted order: sequence (16 digits), packed record."""
-        return f"{self.prefix(partition)}h:{owner}"
-
-    def dead(self, partition: int) -> str:
-        """List: sequence (16 digits), what was wrong with the record."""
-        return f"{self.prefix(partition)}dead"
+@lru_cache(maxsize=4096)
+def _names(namespace: str, partition: int) -> PartitionNames:
+    return PartitionNames(namespace, partition)
 
 
 def field_of(scope: str, key: str) -> str:
@@ -57,3 +77,14 @@ def scope_and_key(field: bytes) -> tuple[str, str]:
     """The scope and key of such a field."""
     scope, _, key = field.decode("utf-8").partition("\0")
     return scope, key
+
+
+@lru_cache(maxsize=16_384)
+def event_digest(owner: str, event_id: bytes) -> bytes:
+    """16 bytes that tell the events of all owners apart (BLAKE2b): ids are unique per owner only."""
+    return hashlib.blake2b(event_id + owner.encode("utf-8"), digest_size=16).digest()
+
+
+def bucket_of(digest: bytes) -> int:
+    """The bucket of the event-id index that a digest is in."""
+    return (digest[0] << 8 | digest[1]) % EVENT_BUCKETS

@@ -1,40 +1,33 @@
 """What is asked of Redis, once for the worker and the API: each function is a plan (see `calls`)."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from lastword_projector.engine.projection import FOLD_VERSION, Changes, DeadLetter, EventRef, KeyRef
-from lastword_projector.engine.records import (
-    MARK_LENGTH,
-    Entry,
-    Record,
-    pack_entry,
-    pack_record,
-    unpack_entry,
-    unpack_record,
+from lastword_projector.engine.fold import fold
+from lastword_projector.engine.projection import KeyRef, Needs
+from lastword_projector.engine.records import Entry, Record, sequence_in, unpack_record
+from lastword_projector.store.calls import Call, Plan, ScriptKeys, script_call, together
+from lastword_projector.store.names import Names, bucket_of, event_digest, field_of, scope_and_key
+from lastword_projector.store.packing import StoredEntry, unpack_entry
+from lastword_projector.store.ports import (
+    Checkpoint,
+    Loaded,
+    StoreUnavailable,
+    history_lost,
 )
-from lastword_projector.store.calls import Call, Plan, script_call
-from lastword_projector.store.names import Names, field_of, scope_and_key
-from lastword_projector.store.ports import Checkpoint, CommitRefused, OtherProjection
 from lastword_schemas import jsontext
 from lastword_schemas.control import Genesis
-from lastword_schemas.positions import sequence_of
+from lastword_schemas.positions import MAX_SEQUENCE
 from lastword_schemas.registry import Registry
 
 SLICE = 256
 """Records fetched at a time from a history, so that no read blocks Redis for long."""
 _CHECKPOINT_FIELDS = ("next", "fold", "genesis", "registry", "clock")  # `read.lua` and `slice.lua` give the same
 _SEQUENCE_LENGTH = 16
-_PROJECTED_AT_LENGTH = 13
-_HEAD_LENGTH = MARK_LENGTH + _PROJECTED_AT_LENGTH
-
-
-class StoredEntry(NamedTuple):
-    """An entry and when it was written."""
-
-    entry: Entry
-    projected_at: int
-    """ms since 1970, by the worker's clock."""
+BEING_EMPTIED = b"being-emptied"
+"""Stands where the next sequence should: no commit expects it."""
+_WINDOW = 16
+"""Indexed events of a key fetched at a time: nearly always enough to tell its entry."""
 
 
 class EntriesRead(NamedTuple):
@@ -43,6 +36,16 @@ class EntriesRead(NamedTuple):
     checkpoint: Checkpoint | None
     entries: dict[tuple[str, str], StoredEntry]
     """By scope and key."""
+
+
+class StateRead(NamedTuple):
+    """Entries of one owner within a boundary, and the checkpoint."""
+
+    checkpoint: Checkpoint | None
+    entries: dict[tuple[str, str], Entry]
+    """By scope and key."""
+    last: Record | None
+    """The owner's last record within the boundary, where an entry that can expire needs its time."""
 
 
 class HistoryRead(NamedTuple):
@@ -54,7 +57,7 @@ class HistoryRead(NamedTuple):
 
 def checkpoint(names: Names, partition: int) -> Plan[Checkpoint | None]:
     """How far a partition is projected."""
-    command = ("HMGET", names.checkpoint(partition), *_CHECKPOINT_FIELDS)
+    command = ("HMGET", names.of(partition).checkpoint, *_CHECKPOINT_FIELDS)
     (found,) = yield [Call(command, _checkpoint)]
     result: Checkpoint | None = found
     return result
@@ -63,143 +66,150 @@ def checkpoint(names: Names, partition: int) -> Plan[Checkpoint | None]:
 def checkpoints(names: Names, partitions: int) -> Plan[list[Checkpoint | None]]:
     """How far each partition is projected, in the order of their numbers."""
     found = yield [
-        Call(("HMGET", names.checkpoint(partition), *_CHECKPOINT_FIELDS), _checkpoint)
+        Call(("HMGET", names.of(partition).checkpoint, *_CHECKPOINT_FIELDS), _checkpoint)
         for partition in range(partitions)
     ]
     return found
 
 
-def entries(names: Names, partition: int, refs: Sequence[KeyRef]) -> Plan[dict[KeyRef, Entry | None]]:
-    """The stored entries; None where there is none."""
-    by_owner = _grouped(refs, lambda ref: ref.owner)
-    replies = yield [
-        Call(("HMGET", names.profile(partition, owner), *(field_of(ref.scope, ref.key) for ref in wanted)), list)
-        for owner, wanted in by_owner.items()
-    ]
-    result: dict[KeyRef, Entry | None] = {}
-    for wanted, values in zip(by_owner.values(), replies, strict=True):
-        for ref, value in zip(wanted, values, strict=True):
-            result[ref] = None if value is None else _stored_entry(value).entry
-    return result
-
-
-def event_sequences(names: Names, partition: int, refs: Sequence[EventRef]) -> Plan[dict[EventRef, int | None]]:
-    """The sequences of the first copies; None where the owner has no event with that id."""
-    by_owner = _grouped(refs, lambda ref: ref.owner)
-    replies = yield [
-        Call(("HMGET", names.events(partition, owner), *(ref.event_id for ref in wanted)), list)
-        for owner, wanted in by_owner.items()
-    ]
-    result: dict[EventRef, int | None] = {}
-    for wanted, values in zip(by_owner.values(), replies, strict=True):
-        for ref, value in zip(wanted, values, strict=True):
-            result[ref] = None if value is None else int(value)
-    return result
-
-
-def commit(
-    names: Names, partition: int, genesis: Genesis, before: Checkpoint | None, changes: Changes, now_ms: int
-) -> Plan[None]:
-    """Write entries, event ids and checkpoint in one step. Raises CommitRefused or OtherProjection."""
-    keys = [names.checkpoint(partition)]
-    index_of: dict[str, int] = {}
-
-    def index(name: str) -> int:
-        if name not in index_of:
-            keys.append(name)
-            index_of[name] = len(keys)
-        return index_of[name]
-
-    fields: list[str | bytes] = []
-    if before is None:
-        fields += ["genesis", jsontext.canonical(genesis.model_dump(mode="json"))]
-        fields += ["clock", "broker" if changes.stamped else "publisher"]
-    if changes.registry is not None:
-        fields += ["registry", changes.registry.to_canonical()]
-    arguments: list[str | bytes | int] = [
-        f"{before.next_sequence:016d}" if before else "",
-        f"{sequence_of(genesis.generation, changes.next_offset):016d}",
-        genesis.log_id,
-        FOLD_VERSION,
-        len(fields) // 2,
-        *fields,
-        len(changes.entries),
-    ]
-    for ref, change in changes.entries.items():
-        mark = change.entry.mark
-        value = f"{mark}{now_ms:013d}".encode() + pack_entry(change.entry)
-        profile = index(names.profile(partition, ref.owner))
-        arguments += [profile, field_of(ref.scope, ref.key), change.before, change.mode, mark, value]
-    arguments.append(len(changes.events))
-    for event, sequence in changes.events:
-        arguments += [index(names.events(partition, event.owner)), event.event_id, f"{sequence:016d}"]
-    (reply,) = yield [script_call("commit", keys, arguments, list)]
-    _check_commit(partition, genesis, reply)
-
-
-def append(
-    names: Names,
-    partition: int,
-    generation: int,
-    records: Sequence[tuple[str, Record]],
-    dead: Sequence[DeadLetter],
-) -> Plan[None]:
-    """Add records to owners' histories and a stub for each dead letter; what is already there stays."""
-    keys: list[str] = []
-    index_of: dict[str, int] = {}
-    arguments: list[str | bytes | int] = []
-
-    def add(name: str, sequence: int, data: bytes) -> None:
-        if name not in index_of:
-            keys.append(name)
-            index_of[name] = len(keys)
-        arguments.extend([index_of[name], f"{sequence:016d}", data])
-
-    for owner, record in records:
-        add(names.history(partition, owner), record.sequence, pack_record(record))
-    for letter in dead:
-        add(names.dead(partition), sequence_of(generation, letter.record.offset), letter.problem.encode())
-    if arguments:
-        yield [script_call("append", keys, arguments, int)]
-
-
-def find(names: Names, partition: int, owner: str, sequence: int) -> Plan[Record | None]:
-    """The owner's record of exactly that sequence."""
-    arguments = [f"{sequence:016d}"]
-    (found,) = yield [
-        script_call(
-            "find",
-            [names.history(partition, owner)],
-            arguments,
-            lambda item: None if item is None else unpack_record(item[_SEQUENCE_LENGTH:]),
+def load(names: Names, partition: int, needs: Needs) -> Plan[Loaded]:
+    """Entries and events. Raises OtherProjection where the index has an event that the history lost."""
+    own, keys = names.of(partition), ScriptKeys()
+    arguments: list[str | bytes | int] = [len(needs.entries)]
+    for owner, scope, key in needs.entries:
+        arguments += (keys.index(own.profile(owner)), field_of(scope, key))
+    for owner, event_id in needs.events:
+        digest = event_digest(owner, event_id)
+        arguments += (
+            keys.index(own.events[bucket_of(digest)]),
+            digest,
+            keys.index(own.history(owner)),
         )
-    ]
+    (reply,) = yield [script_call("load", keys.names, arguments, list)]
+    values, items = reply
+    return Loaded(
+        {
+            ref: None if value is None else unpack_entry(value).entry
+            for ref, value in zip(needs.entries, values, strict=True)
+        },
+        {
+            ref: None if item is None else _indexed_record(partition, item)
+            for ref, item in zip(needs.events, items, strict=True)
+        },
+    )
+
+
+def _indexed_record(partition: int, item: bytes) -> Record:
+    if len(item) == _SEQUENCE_LENGTH:
+        raise history_lost(partition, int(item))
+    return unpack_record(item[_SEQUENCE_LENGTH:])
+
+
+def floor(names: Names, partition: int, owner: str, sequence: int) -> Plan[Record | None]:
+    """The owner's last record whose sequence is not above the one given."""
+    call = script_call("find", [names.of(partition).history(owner)], [f"{sequence:016d}"], _item)
+    (found,) = yield [call]
     record: Record | None = found
     return record
 
 
+def find(names: Names, partition: int, owner: str, sequence: int) -> Plan[Record | None]:
+    """The owner's record of exactly that sequence."""
+    record = yield from floor(names, partition, owner, sequence)
+    return record if record is not None and record.sequence == sequence else None
+
+
+def _item(item: bytes | None) -> Record | None:
+    return None if item is None else unpack_record(item[_SEQUENCE_LENGTH:])
+
+
 def of_key(names: Names, partition: int, ref: KeyRef, below: int) -> Plan[list[Record]]:
-    """The counting events of a key with a sequence below the one given."""
-    found: list[Record] = []
-    first = 0
+    """The counting events of a key with a sequence below the one given, in accepted order."""
+    events: dict[int, Record] = {}
+    passed = 0
     while True:
-        name = names.history(partition, ref.owner)
-        (items,) = yield [Call(("LRANGE", name, first, first + SLICE - 1), list)]
-        for record in _records(items):
-            if record.sequence >= below:
-                return found
-            if record.counts and (record.scope, record.key) == (ref.scope, ref.key):
-                found.append(record)
-        if len(items) < SLICE:
-            return found
-        first += SLICE
+        window = yield from _window(names, partition, ref, MAX_SEQUENCE, passed, SLICE)
+        events |= {record.sequence: record for record in window.records if record.sequence < below}
+        if not window.more:
+            return [events[sequence] for sequence in sorted(events)]
+        passed += SLICE
+
+
+def state_at(
+    names: Names,
+    partition: int,
+    owner: str,
+    wanted: Sequence[tuple[str, str]],
+    *,
+    as_of: int | None,
+    known_at: int | None,
+) -> Plan[StateRead]:
+    """Entries of one owner within a boundary, by scope and key, and the checkpoint that bounds all of them."""
+    seen = yield from checkpoint(names, partition)
+    if seen is None:
+        return StateRead(None, {}, None)
+    limit = seen.last_sequence if known_at is None else min(known_at, seen.last_sequence)
+    refs = [KeyRef(owner, scope, key) for scope, key in wanted]
+    folded = yield from together([entry_at(names, partition, ref, as_of=as_of, known_at=limit) for ref in refs])
+    entries = {at: entry for at, entry in zip(wanted, folded, strict=True) if entry is not None}
+    last = None
+    if any(entry.record.expires_at is not None for entry in entries.values()):
+        last = yield from floor(names, partition, owner, limit if as_of is None else min(as_of, limit))
+    return StateRead(seen, entries, last)
+
+
+def entry_at(names: Names, partition: int, ref: KeyRef, *, as_of: int | None, known_at: int) -> Plan[Entry | None]:
+    """The entry of a key within a boundary, folded from as few of its newest events as tell all of it.
+
+    `known_at` is not above the checkpoint: below it the history does not change.
+    """
+    newest = MAX_SEQUENCE if as_of is None else as_of
+    events: dict[int, Record] = {}
+    passed = 0
+    while True:
+        window = yield from _window(names, partition, ref, newest, passed, _WINDOW)
+        events |= {
+            record.sequence: record
+            for record in window.records
+            if record.sequence <= known_at and record.source_sequence <= newest
+        }
+        entry = fold(events.values())
+        # Once the version and the mark below it are wholly there, older events could not change the entry.
+        told = entry is not None and bool(entry.previous) and sequence_in(entry.previous) > window.oldest
+        if told or not window.more:
+            return entry
+        passed += _WINDOW
+
+
+class _Window(NamedTuple):
+    records: list[Record]
+    """Counting events of the key: indexed ones and, in the first window, all that are not indexed yet."""
+    oldest: int
+    """All events of the key with a greater source sequence have been given by now."""
+    more: bool
+    """Whether there are older ones."""
+
+
+def _window(names: Names, partition: int, ref: KeyRef, newest: int, passed: int, count: int) -> Plan[_Window]:
+    owner, field = ref.owner, field_of(ref.scope, ref.key)
+    own = names.of(partition)
+    keys = [own.history(owner), own.indexed(owner), own.key_index(owner, field)]
+    (reply,) = yield [script_call("window", keys, [newest, passed, count, SLICE], list)]
+    indexed = list(records_of(reply[1]))
+    records = [
+        record
+        for record in (*records_of(reply[0]), *indexed)
+        if record.counts and (record.scope, record.key) == (ref.scope, ref.key)
+    ]
+    oldest = indexed[-1].source_sequence if indexed else -1
+    return _Window(records, oldest, bool(reply[2]))
 
 
 def read(
     names: Names, partition: int, owner: str, wanted: Sequence[tuple[str, str]] | None = None
 ) -> Plan[EntriesRead]:
     """Checkpoint and entries (those wanted, by scope and key, or all) of one owner, in one call."""
-    keys = [names.checkpoint(partition), names.profile(partition, owner)]
+    keys = [names.of(partition).checkpoint, names.of(partition).profile(owner)]
     fields = [field_of(scope, key) for scope, key in wanted or ()]
     if wanted is not None and not fields:
         raise ValueError("nothing is wanted")
@@ -208,12 +218,12 @@ def read(
         pairs = [(scope_and_key(name), value) for name, value in _pairs(reply[1])]
     else:
         pairs = [(at, value) for at, value in zip(wanted, reply[1], strict=True) if value is not None]
-    return EntriesRead(_checkpoint(reply[0]), {at: _stored_entry(value) for at, value in pairs})
+    return EntriesRead(_checkpoint(reply[0]), {at: unpack_entry(value) for at, value in pairs})
 
 
 def history(names: Names, partition: int, owner: str) -> Plan[HistoryRead]:
     """All of an owner's records up to the checkpoint, as of the first look."""
-    keys = [names.checkpoint(partition), names.history(partition, owner)]
+    keys = [names.of(partition).checkpoint, names.of(partition).history(owner)]
     records: list[Record] = []
     seen: Checkpoint | None = None
     first = 0
@@ -223,7 +233,7 @@ def history(names: Names, partition: int, owner: str) -> Plan[HistoryRead]:
             seen = _checkpoint(reply[0])
         if seen is None:
             return HistoryRead(None, [])
-        for record in _records(reply[1]):
+        for record in records_of(reply[1]):
             if record.sequence >= seen.next_sequence:  # written before its checkpoint, which is not there yet
                 return HistoryRead(seen, records)
             records.append(record)
@@ -232,40 +242,10 @@ def history(names: Names, partition: int, owner: str) -> Plan[HistoryRead]:
         first += SLICE
 
 
-def names_below(names: Names, partition: int, cursor: int = 0) -> Plan[tuple[int, list[bytes]]]:
-    """Some keys of a partition, and the cursor to go on with (0 = that was all); for emptying a namespace."""
-    pattern = _escaped(names.prefix(partition)) + "*"
-    (reply,) = yield [Call(("SCAN", cursor, "MATCH", pattern, "COUNT", 1000), list)]
-    return int(reply[0]), list(reply[1])
-
-
-def remove(keys: Sequence[bytes]) -> Plan[None]:
-    """Remove keys without blocking Redis."""
-    if keys:
-        yield [Call(("UNLINK", *keys), int)]
-
-
-def _check_commit(partition: int, genesis: Genesis, reply: list[bytes]) -> None:
-    what, stored = reply[0].decode(), reply[1].decode("utf-8", "replace").replace("\0", "/")
-    if what in ("ok", "already"):
-        return
-    if what == "log":
-        raise OtherProjection(
-            f"partition {partition}: the namespace holds the projection of log {stored}, this is log {genesis.log_id}; "
-            "use another namespace or empty this one with `lastword rebuild`"
-        )
-    if what == "fold":
-        raise OtherProjection(
-            f"partition {partition}: the namespace was folded under version {stored}, this build folds under "
-            f"{FOLD_VERSION}; rebuild into another namespace"
-        )
-    if what == "checkpoint":
-        raise CommitRefused(partition, f"the stored checkpoint is {stored or 'absent'}, not the one folded from")
-    raise CommitRefused(partition, "a stored entry is not the one folded from")
-
-
 def _checkpoint(fields: Sequence[bytes | None]) -> Checkpoint | None:
     upcoming, fold_version, genesis, registry, clock = fields
+    if upcoming == BEING_EMPTIED:
+        raise StoreUnavailable("the namespace is being emptied; if nobody is at it, run `lastword rebuild` again")
     if upcoming is None or genesis is None or fold_version is None:
         return None
     return Checkpoint(
@@ -295,24 +275,9 @@ def _registry(data: bytes | None) -> Registry:
     return _registry_cache[data]
 
 
-def _stored_entry(value: bytes) -> StoredEntry:
-    return StoredEntry(unpack_entry(value[_HEAD_LENGTH:]), int(value[MARK_LENGTH:_HEAD_LENGTH]))
-
-
-def _records(items: Sequence[bytes]) -> Iterator[Record]:
+def records_of(items: Sequence[bytes]) -> Iterator[Record]:
     return (unpack_record(item[_SEQUENCE_LENGTH:]) for item in items)
 
 
 def _pairs(flat: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
     return zip(flat[::2], flat[1::2], strict=True)
-
-
-def _grouped(refs: Sequence[Any], owner_of: Callable[[Any], str]) -> Mapping[str, list[Any]]:
-    groups: dict[str, list[Any]] = {}
-    for ref in refs:
-        groups.setdefault(owner_of(ref), []).append(ref)
-    return groups
-
-
-def _escaped(text: str) -> str:
-    return "".join(f"\\{char}" if char in "*?[]\\^" else char for char in text)

@@ -1,16 +1,16 @@
-"""The two stores of the projector, as ports. Every implementation passes the contract suites in `tests/contract`."""
+"""The projector's store, as a port. Every implementation passes the contract suites in `tests/contract`."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeVar
 
-from lastword_projector.engine.projection import Changes, DeadLetter, EventRef, KeyRef
+from lastword_projector.engine.projection import Changes, EventRef, KeyRef, Needs
 from lastword_projector.engine.records import Entry, Record
 from lastword_schemas.control import Genesis
 from lastword_schemas.errors import LastwordError
 from lastword_schemas.registry import Registry
 
 Clock = Literal["broker", "publisher"]
+T_co = TypeVar("T_co", covariant=True)
 
 
 class StoreUnavailable(LastwordError):
@@ -37,6 +37,13 @@ class OtherProjection(LastwordError):
     code = "other-projection"
 
 
+def history_lost(partition: int, sequence: int) -> OtherProjection:
+    """The error where the index has an event that the history does not."""
+    return OtherProjection(
+        f"partition {partition}: the history has lost the event at sequence {sequence}; run `lastword rebuild`"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """How far one partition is projected, of which log, under which fold."""
@@ -56,43 +63,53 @@ class Checkpoint:
         return self.next_sequence - 1
 
 
-class ProfileStore(Protocol):
-    """Current state, event-id index and checkpoint of every partition; written together or not at all."""
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a store has of what was asked for."""
+
+    entries: dict[KeyRef, Entry | None] = field(default_factory=dict)
+    """None where there is none."""
+    events: dict[EventRef, Record | None] = field(default_factory=dict)
+    """The record of the first copy; None where the owner has no event with that id."""
+
+
+class Pending(Protocol[T_co]):
+    """The outcome of a call that was sent; others may be sent before it is asked for."""
+
+    def result(self) -> T_co:
+        """Wait for it. Raises what the call raises."""
+        ...
+
+
+class Store(Protocol):
+    """State, history, event-id index and checkpoint of every partition.
+
+    What one commit brings is written together or not at all. Calls take effect in the order in which they were made.
+    """
 
     def checkpoint(self, partition: int) -> Checkpoint | None:
         """How far the partition is projected; None if it never was."""
         ...
 
-    def entries(self, partition: int, refs: Sequence[KeyRef]) -> Mapping[KeyRef, Entry | None]:
-        """The stored entries; None where there is none."""
-        ...
-
-    def event_sequences(self, partition: int, refs: Sequence[EventRef]) -> Mapping[EventRef, int | None]:
-        """The sequences of the first copies; None where the owner has no event with that id."""
+    def load(self, partition: int, needs: Needs) -> Pending[Loaded]:
+        """Entries and events. Raises OtherProjection where the index has an event that the history lost."""
         ...
 
     def commit(
         self, partition: int, genesis: Genesis, before: Checkpoint | None, changes: Changes, now_ms: int
-    ) -> None:
-        """Write entries, event ids and checkpoint in one step, if the stored state is the one that was folded from.
+    ) -> Pending[None]:
+        """Write history, entries, event ids and checkpoint, if the stored state is the one that was folded from.
 
-        `now_ms` becomes the entries' `projected_at` (ms since 1970). A repeated call whose target is already stored
-        succeeds. Raises CommitRefused, OtherProjection (nothing was written) or StoreUnavailable (nothing is known).
+        `now_ms` becomes the entries' `projected_at` (ms since 1970). Records that the history has already stay as they
+        are. A repeated call whose target is stored already succeeds. Raises CommitRefused, OtherProjection (nothing was
+        written) or StoreUnavailable (nothing is known).
         """
         ...
 
-
-class HistoryStore(Protocol):
-    """Every event with its verdict, by owner and in accepted order. Immutable; written before the checkpoint."""
-
-    def append(self, partition: int, records: Sequence[tuple[str, Record]], dead: Sequence[DeadLetter]) -> None:
-        """Add records; those that are already there stay as they are. `dead` leaves a stub each."""
-        ...
-
-    def of_key(self, partition: int, ref: KeyRef, *, below: int) -> list[Record]:
+    def key_history(self, partition: int, ref: KeyRef, *, below: int) -> list[Record]:
         """The counting events of a key with a sequence below the one given, in accepted order."""
         ...
 
-    def find(self, partition: int, owner: str, sequence: int) -> Record | None:
-        """The owner's record of exactly that sequence."""
+    def reset(self) -> None:
+        """Forget what was sent and not asked for; the next call begins on a fresh connection."""
         ...

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from lastword_projector.engine.projection import EventRef
+from lastword_projector.engine.projection import EventRef, Needs
 from lastword_projector.engine.records import Record
 from lastword_projector.store import plans
 from lastword_projector.store.names import Names
-from lastword_projector.store.plans import EntriesRead, HistoryRead
+from lastword_projector.store.plans import EntriesRead, HistoryRead, StateRead
 from lastword_projector.store.ports import Checkpoint
 from lastword_projector.store.runners import AwaitingRunner
 from lastword_projector.store.watch import CheckpointWatch
@@ -31,6 +31,19 @@ class Reader:
         """Entries of an owner by scope and key: those wanted that are there, or all."""
         return await self._runner.run(plans.read(self._names, partition, owner, wanted))
 
+    async def state_at(
+        self,
+        partition: int,
+        owner: str,
+        wanted: Sequence[tuple[str, str]],
+        *,
+        as_of: int | None,
+        known_at: int | None,
+    ) -> StateRead:
+        """Entries of an owner within a boundary of sequences: those wanted that are there."""
+        plan = plans.state_at(self._names, partition, owner, wanted, as_of=as_of, known_at=known_at)
+        return await self._runner.run(plan)
+
     async def history(self, partition: int, owner: str) -> HistoryRead:
         """All of an owner's records up to the checkpoint."""
         return await self._runner.run(plans.history(self._names, partition, owner))
@@ -38,8 +51,8 @@ class Reader:
     async def event(self, partition: int, owner: str, event_id: bytes) -> Record | None:
         """The owner's first event with this id, if it is projected."""
         ref = EventRef(owner, event_id)
-        sequence = (await self._runner.run(plans.event_sequences(self._names, partition, [ref])))[ref]
-        return None if sequence is None else await self._runner.run(plans.find(self._names, partition, owner, sequence))
+        loaded = await self._runner.run(plans.load(self._names, partition, Needs(events=[ref])))
+        return loaded.events[ref]
 
     async def record(self, partition: int, owner: str, sequence: int) -> Record | None:
         """The owner's record of exactly that sequence, if it is projected."""

@@ -1,9 +1,8 @@
-"""Carry plans out on redis-py: blocking for the worker, awaiting for the API."""
+"""Carries plans out with await, for the API. The worker has `pipe`."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-import redis
 import redis.asyncio
 from redis.exceptions import NoScriptError, RedisError
 
@@ -13,47 +12,6 @@ from lastword_projector.store.ports import StoreUnavailable
 T = TypeVar("T")
 
 _TIMEOUT_S = 5.0
-
-
-class BlockingRunner:
-    """Runs plans on a connection pool of its own; every step is one pipelined round trip."""
-
-    def __init__(self, url: str) -> None:
-        self._redis = redis.Redis.from_url(url, socket_timeout=_TIMEOUT_S, socket_connect_timeout=_TIMEOUT_S)
-
-    def run(self, plan: Plan[T]) -> T:
-        """The plan's result. Raises StoreUnavailable."""
-        try:
-            calls = next(plan)
-            while True:
-                calls = plan.send(self._send(calls))
-        except StopIteration as done:
-            result: T = done.value
-            return result
-
-    def _send(self, calls: Sequence[Call]) -> list[Any]:
-        try:
-            replies = self._pipeline(calls)
-            missing = _without_script(replies)
-            if missing:
-                for name in SCRIPTS:
-                    self._redis.script_load(script(name).text)
-                for index, reply in zip(missing, self._pipeline([calls[i] for i in missing]), strict=True):
-                    replies[index] = reply
-        except RedisError as error:
-            raise _unavailable(error) from error
-        return _parsed(calls, replies)
-
-    def _pipeline(self, calls: Sequence[Call]) -> list[Any]:
-        pipeline = self._redis.pipeline(transaction=False)
-        for call in calls:
-            pipeline.execute_command(*call.command)  # type: ignore[no-untyped-call]
-        replies: list[Any] = pipeline.execute(raise_on_error=False)
-        return replies
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._redis.close()
 
 
 class AwaitingRunner:

@@ -86,7 +86,7 @@ class CheckpointWatch:
             self._listening = asyncio.create_task(self._hear(partitions))
 
     async def _hear(self, partitions: int) -> None:
-        partition_of = {self._names.checkpoint(number).encode(): number for number in range(partitions)}
+        partition_of = {self._names.of(number).checkpoint.encode(): number for number in range(partitions)}
         while True:
             try:
                 async with self._client.pubsub() as subscription:

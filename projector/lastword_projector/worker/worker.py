@@ -4,7 +4,8 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from confluent_kafka import (
@@ -22,7 +23,7 @@ from confluent_kafka.admin import AdminClient
 from lastword_projector.engine.decode import LogRecord
 from lastword_projector.engine.projection import PartitionWaits
 from lastword_projector.projector import DeadLetters, PartitionProjector
-from lastword_projector.store.ports import CommitRefused, HistoryStore, ProfileStore, StoreUnavailable
+from lastword_projector.store.ports import CommitRefused, Store, StoreUnavailable
 from lastword_projector.worker.dead_letters import DeadLetterNotWritten
 from lastword_projector.worker.group_protocol import GroupProtocol
 from lastword_projector.worker.status import PartitionStatus, WorkerStatus
@@ -60,7 +61,7 @@ class LogLost(LastwordError):
 class Worker:
     """Folds the partitions that its group gives it.
 
-    The checkpoint in the profile store says where to go on; Kafka's committed offset is only a hint for lag displays.
+    The checkpoint in the store says where to go on; Kafka's committed offset is only a hint for lag displays.
     The compare-and-set of the commit is the fence: a worker that was paused and woken is refused and reopens.
     """
 
@@ -70,15 +71,14 @@ class Worker:
         topic: str,
         group: str,
         geneses: Sequence[Genesis],
-        profile: ProfileStore,
-        history: HistoryStore,
+        store: Store,
         dead_letters: DeadLetters,
         *,
         protocol: GroupProtocol,
         status: WorkerStatus | None = None,
     ) -> None:
         self._topic, self._geneses = topic, {genesis.partition: genesis for genesis in geneses}
-        self._profile, self._history, self._dead_letters = profile, history, dead_letters
+        self._store, self._dead_letters = store, dead_letters
         self._projectors: dict[int, PartitionProjector] = {}
         self._broken: set[int] = set()
         self._sought: dict[int, int] = {}
@@ -104,51 +104,73 @@ class Worker:
             )
             while not stop.is_set():
                 self._turn(stop)
+            for partition in self._unsettled():
+                self._guarded(partition, self._projectors[partition].settle)
         finally:
             if self.status.unreachable is None:  # else the hint, which is only that, would hold up the end for seconds
                 self._hint(force=True)
             self._consumer.close()
 
     def _turn(self, stop: threading.Event) -> None:
-        first = self._consumer.poll(_POLL_S)
-        if first is not None:
-            self._project([first, *self._consumer.consume(_CHUNK - 1, 0)])
+        """Take what has come while Redis works on the commits sent before; then settle those, fold, send the next."""
+        first = self._consumer.poll(0 if self._unsettled() else _POLL_S)
+        taken = self._take([first, *self._consumer.consume(_CHUNK - 1, 0)]) if first is not None else []
+        for partition in self._unsettled():
+            self._guarded(partition, self._projectors[partition].settle)
+        for partition, records in taken:
+            self._fold(partition, records)
         self._look()
         if self._broken:
             self._mend(stop)
         self._hint()
 
-    def _project(self, messages: Sequence[Message]) -> None:
+    def _unsettled(self) -> list[int]:
+        return [partition for partition, projector in self._projectors.items() if projector.unsettled]
+
+    def _take(self, messages: Sequence[Message]) -> list[tuple[int, list[LogRecord]]]:
+        """Hand messages to their partitions' projectors; what each got."""
         chunks: dict[int, list[LogRecord]] = {}
         for message in messages:
             if (error := message.error()) is not None:
                 self._consumer_error(message, error)
             elif (partition := message.partition()) in self._projectors and partition is not None:
                 chunks.setdefault(partition, []).append(log_record(message))
+        taken = []
         for partition, records in chunks.items():
-            self._project_partition(partition, records)
+            projector = self._projectors[partition]
+            if partition in self._broken or projector.waits is not None:
+                continue
+            run = self._contiguous(partition, records)
+            if projector.recorded_at is None and run:
+                projector.recorded_at = run[0].recorded_at  # so that a worker held up at once says how far behind
+            if self._guarded(partition, partial(projector.take, run)):
+                taken.append((partition, records))
+        return taken
 
-    def _project_partition(self, partition: int, records: list[LogRecord]) -> None:
+    def _fold(self, partition: int, records: list[LogRecord]) -> None:
         projector = self._projectors[partition]
-        if partition in self._broken or projector.waits is not None:
-            return
-        run = self._contiguous(partition, records)
-        if projector.recorded_at is None and run:
-            projector.recorded_at = run[0].recorded_at  # so that a worker that is held up at once says how far behind
-        try:
-            projector.project(run)
+        if partition not in self._broken and self._guarded(partition, projector.fold):
             if records[-1].offset >= projector.next_offset:
                 self._seek(partition)
+            self._note(partition)
+
+    def _guarded(self, partition: int, step: Callable[[], object]) -> bool:
+        """Do one step of a partition's projector; whether it went well. Else what follows is arranged for."""
+        try:
+            step()
         except PartitionWaits as waits:
             _log.error("%s", waits)
             self._consumer.pause([TopicPartition(self._topic, partition)])
+            self._note(partition)
         except CommitRefused as refused:
             _log.warning("%s", refused)
             self._seek(partition)
+            self._note(partition)
         except (StoreUnavailable, DeadLetterNotWritten) as error:
-            self._break(partition, error)
-            return  # what was folded in memory is not in the stores: nothing to tell of
-        self._note(partition)
+            self._break(partition, error)  # what was folded in memory is not in the store: nothing to tell of
+        else:
+            return True
+        return False
 
     def _look(self) -> None:
         """Now and then: do the stores still have what was folded into them?
@@ -167,7 +189,7 @@ class Worker:
                 self._looked[partition] = projector.next_offset
                 continue
             try:
-                stored = self._profile.checkpoint(partition)
+                stored = self._store.checkpoint(partition)
                 if (offset_of(stored.next_sequence) if stored else 0) != projector.next_offset:
                     _log.warning("partition %d: the stored checkpoint is another one; going on from there", partition)
                     projector.reopen()
@@ -292,7 +314,7 @@ class Worker:
         """The partition's projector at the stored checkpoint. Raises StoreUnavailable."""
         projector = self._projectors.get(partition)
         if projector is None:
-            projector = PartitionProjector(self._geneses[partition], self._profile, self._history, self._dead_letters)
+            projector = PartitionProjector(self._geneses[partition], self._store, self._dead_letters)
             self._projectors[partition] = projector
         else:
             projector.reopen()
@@ -300,7 +322,7 @@ class Worker:
         return projector
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """Every batch is committed before the next poll, so there is nothing in flight."""
+        """What was sent stays sent; whoever gets the partition begins at the checkpoint that it finds."""
         for revoked in partitions:
             self._projectors.pop(revoked.partition, None)
             self.status.partitions.pop(revoked.partition, None)

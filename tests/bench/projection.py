@@ -1,0 +1,180 @@
+"""How fast one worker projects, against what the same Redis can do with one compare-and-set call an event.
+
+The topic holds statements, turns' candidates, late candidates and duplicates. The ceiling takes the topic's own owners,
+keys and entry bytes: one EVALSHA an event (compare the mark, set the entry), 1,000 a pipeline, with redis-py. It is run
+before and after each projection, because the machine's speed drifts; a run's ratio is against the mean of both.
+"""
+
+import random
+import statistics
+import time
+from collections.abc import Iterator
+
+import redis
+
+from lastword_projector.engine.records import Entry, Record, pack_record
+from lastword_projector.store.names import Names, field_of
+from lastword_projector.store.packing import pack_head
+from lastword_schemas import jsontext
+from lastword_schemas.authority import Role
+from lastword_schemas.drafts import CandidateDraft, EventDraft
+from lastword_schemas.envelope import Actor
+from lastword_schemas.identity import Owner
+from lastword_schemas.ids import uuid7
+from lastword_schemas.partitions import partition_for
+from lastword_schemas.registry import parse_registry_file
+from tests.bench.bench import Bench, Options
+from tests.bench.pipeline import Pipeline
+from tests.bench.show import figure
+from tests.bench.stage import Stage, open_stage
+
+EVENTS = 120_000
+OWNERS = 10_000
+KEYS = 8
+RUNS = 5
+FIRST_BAR = 0.8
+_PIPELINE = 1_000
+_CAS = """
+local value = redis.call('HGET', KEYS[1], ARGV[1])
+if value and string.sub(value, 1, 23) >= ARGV[2] then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+return 1
+"""
+
+
+def run(options: Options) -> bool:
+    """Print the ratios; whether their median reaches the first bar."""
+    declared = "".join(
+        f'[keys."key{number}"]\npolicy = "latest"\nmin_authority = "inferred"\n' for number in range(KEYS)
+    )
+    with open_stage(options.broker) as stage:
+        figure(stage.versions)
+        with redis.Redis.from_url(stage.redis_url) as client:
+            client.config_set("appendonly", "yes")
+            client.config_set("appendfsync", "everysec")
+        with Pipeline(stage, "projection", parse_registry_file(declared), partitions=options.partitions) as pipeline:
+            pipeline.publish_mix(list(_mix(random.Random(options.seed))))
+            return _compare(stage, pipeline)
+
+
+def _compare(stage: Stage, pipeline: Pipeline) -> bool:
+    calls = _ceiling_calls(pipeline.log.partitions)
+    ratios, rates, ceilings = [], [], [_ceiling(stage, calls)]
+    for number in range(1, RUNS + 1):
+        rates.append(pipeline.in_namespace(f"run{number}").project().rate)
+        ceilings.append(_ceiling(stage, calls))
+        ratios.append(rates[-1] / ((ceilings[-2] + ceilings[-1]) / 2))
+        figure(f"  run {number}: {rates[-1]:,.0f} events/s, ceiling {ceilings[-1]:,.0f}, ratio {ratios[-1]:.2f}")
+    median = statistics.median(ratios)
+    figure(
+        f"projection: {statistics.median(rates):,.0f} events/s [{min(rates):,.0f} - {max(rates):,.0f}]; ceiling "
+        f"{statistics.median(ceilings):,.0f} [{min(ceilings):,.0f} - {max(ceilings):,.0f}]; ratio {median:.2f} "
+        f"[{min(ratios):.2f} - {max(ratios):.2f}], at least {FIRST_BAR}"
+    )
+    return median >= FIRST_BAR
+
+
+def _mix(order: random.Random) -> Iterator[EventDraft | CandidateDraft]:
+    """60 % statements, 10 % turns, 10 % candidates soon after one, 10 % long after it, 10 % duplicates."""
+    actor, extractor = Actor(service="chat"), Actor(service="extractor", role=Role.EXTRACTOR)
+    turns: list[EventDraft] = []
+    statements: list[EventDraft] = []
+    for number in range(EVENTS):
+        kind = order.random()
+        if kind < 0.1 or not turns:
+            text = "Evening flights work better now."
+            turn = EventDraft(
+                operation="say",
+                owner=_owner(order),
+                scope="global",
+                thread="t",
+                text=text,
+                actor=actor,
+                event_id=_id(order),
+            )
+            turns.append(turn)
+            yield turn
+        elif kind < 0.3:
+            turn = turns[-min(len(turns), order.randrange(100, 300))] if kind < 0.2 else order.choice(turns)
+            yield CandidateDraft(
+                owner=turn.owner,
+                scope="global",
+                key=_key(order),
+                value=f"evening flights, as read by number {number}",
+                actor=extractor,
+                source_event_id=turn.event_id or "",
+                span=[0, 15],
+                quote="Evening flights",
+            )
+        elif kind < 0.4 and statements:
+            yield order.choice(statements)
+        else:
+            value = f"a preference in some words, {number}"
+            statement = EventDraft(
+                operation="set",
+                owner=_owner(order),
+                scope="global",
+                key=_key(order),
+                value=value,
+                actor=actor,
+                event_id=_id(order),
+            )
+            statements.append(statement)
+            yield statement
+
+
+def _owner(order: random.Random) -> str:
+    return f"user:{order.randrange(OWNERS)}"
+
+
+def _key(order: random.Random) -> str:
+    return f"key{order.randrange(KEYS)}"
+
+
+def _id(order: random.Random) -> str:
+    return uuid7(1_796_000_000_000 + order.randrange(60_000), order.randbytes(10))
+
+
+def _ceiling_calls(partitions: int) -> list[tuple[str, str, str, bytes]]:
+    """Profile key, field, mark and value of one call an event: the same owners, keys and sizes as in the topic."""
+    order, names = random.Random(1), Names("ceiling")
+    calls: list[tuple[str, str, str, bytes]] = []
+    for number in range(EVENTS):
+        owner = str(Owner.parse(_owner(order)))
+        key, value = _key(order), f"a preference in some words, {number}"
+        record = Record(
+            number,
+            1_796_000_000_000,
+            order.randbytes(16),
+            "set",
+            "global",
+            key,
+            2,
+            "chat",
+            "service",
+            "updated",
+            jsontext.canonical(value).encode(),
+        )
+        entry = Entry(record, record.mark, record.mark, record.recorded_at, record.mark)
+        packed = pack_head(entry, "1796000000000").encode() + pack_record(record)
+        profile = names.of(partition_for(owner, partitions)).profile(owner)
+        calls.append((profile, field_of("global", key), record.mark, packed))
+    return calls
+
+
+def _ceiling(stage: Stage, calls: list[tuple[str, str, str, bytes]]) -> float:
+    """Calls a second."""
+    with redis.Redis.from_url(stage.redis_url) as client:
+        for name in client.scan_iter("lw:ceiling:*", count=10_000):
+            client.unlink(name)
+        sha = client.script_load(_CAS)
+        began = time.perf_counter()
+        for first in range(0, len(calls), _PIPELINE):
+            pipeline = client.pipeline(transaction=False)
+            for profile, field, mark, packed in calls[first : first + _PIPELINE]:
+                pipeline.evalsha(sha, 1, profile, field, mark, packed)
+            pipeline.execute()
+        return len(calls) / (time.perf_counter() - began)
+
+
+BENCH = Bench("one worker's projection, against one compare-and-set call an event on the same Redis", (), (), run)
