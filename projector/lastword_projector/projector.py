@@ -27,7 +27,7 @@ from lastword_schemas.positions import offset_of, sequence_of
 
 MAX_EVENTS = 200
 MAX_BYTES = 262_144
-"""Records and bytes of one commit: more would block Redis for too long."""
+"""Records and bytes of one commit, and what one look-up asks for: more would block Redis for too long."""
 
 
 class DeadLetters(Protocol):
@@ -68,7 +68,7 @@ class PartitionProjector:
         self.waits: PartitionWaits | None = None
         """Set once a record was met that only a newer build can read."""
         self._taken: list[tuple[LogRecord, Decoded]] = []
-        self._loading: Pending[Loaded] | None = None
+        self._loading: list[Pending[Loaded]] = []
         self._committing: list[Pending[None]] = []
         self._checkpoint = self._store.checkpoint(partition)
         check_projection(self.genesis, self._checkpoint)
@@ -105,7 +105,7 @@ class PartitionProjector:
         self._taken = [(record, decode(record)) for record in records if record.offset >= first]
         self._projection.forget_events()
         needs = self._projection.needs(item for _, item in self._taken)
-        self._loading = self._store.load(self.genesis.partition, needs) if needs.events or needs.entries else None
+        self._loading = [self._store.load(self.genesis.partition, part) for part in needs.parts(MAX_EVENTS)]
         return len(self._taken)
 
     def fold(self) -> None:
@@ -115,8 +115,9 @@ class PartitionProjector:
         (reopen, then again from `next_offset`); OtherProjection, WrongGenesis.
         """
         taken, self._taken = self._taken, []
-        if self._loading is not None:
-            loaded, self._loading = self._loading.result(), None
+        loading, self._loading = self._loading, []
+        for pending in loading:
+            loaded = pending.result()
             self._projection.load(loaded.events, loaded.entries)
         apply = self._projection.apply
         events = size = 0

@@ -24,7 +24,7 @@ from lastword_projector.engine.projection import (
 from lastword_projector.engine.records import sequence_in
 from lastword_projector.projector import MAX_BYTES, MAX_EVENTS
 from lastword_projector.store.memory import MemoryStore, Settled
-from lastword_projector.store.ports import Checkpoint, CommitRefused, OtherProjection
+from lastword_projector.store.ports import Checkpoint, CommitRefused, Loaded, OtherProjection
 from lastword_schemas.control import GENESIS_KEY, REGISTRY_KEY, Genesis, control_bytes
 from lastword_schemas.partitions import partition_for
 from lastword_schemas.verdicts import Reason
@@ -590,3 +590,23 @@ class TestIdentities:
         stores = project(log)
         assert [letter.record.offset for letter in stores.dead.letters] == [offset]
         assert len(stores.records(ADA)) == 1
+
+
+def test_what_a_large_batch_needs_is_asked_for_in_parts_that_do_not_block_the_store_for_long() -> None:
+    class Counting(MemoryStore):
+        def __init__(self) -> None:
+            super().__init__()
+            self.asked: list[int] = []
+
+        def load(self, partition: int, needs: Needs) -> Settled[Loaded]:
+            self.asked.append(max(len(needs.events), len(needs.entries)))
+            return super().load(partition, needs)
+
+    log = Log()
+    for number in range(3 * MAX_EVENTS):
+        log.set(f"main/user:u{number}", "tone", "brief")
+    store = Counting()
+    Stores(store=store).project(log)
+
+    assert sum(store.asked) == 3 * MAX_EVENTS
+    assert max(store.asked) == MAX_EVENTS

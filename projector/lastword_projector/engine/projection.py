@@ -5,7 +5,7 @@ A `Projection` knows what it was given and what it made of it since; where an ev
 last commit is in `changes`, ready for the stores.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -66,6 +66,11 @@ class Needs:
     events: Sequence[EventRef] = ()
     entries: Sequence[KeyRef] = ()
     histories: Sequence[KeyRef] = ()
+
+    def parts(self, most: int) -> "Iterator[Needs]":
+        """The same events and entries in parts of at most `most` each."""
+        for first in range(0, max(len(self.events), len(self.entries)), most):
+            yield Needs(self.events[first : first + most], self.entries[first : first + most])
 
 
 class NotLoaded(Exception):
