@@ -114,14 +114,6 @@ class Readings:
             self._partitions = checkpoint.genesis.partitions
         return partition_for(owner, self._partitions)
 
-    async def checkpoint_of(self, owner: str) -> Checkpoint:
-        """The checkpoint of the owner's partition: its registry is the one in force. Raises NotProjected."""
-        partition = await self.partition_of(owner)
-        checkpoint = await self._reader.checkpoint(partition)
-        if checkpoint is None:
-            raise _nothing(partition)
-        return checkpoint
-
     async def values(self, asked: Asked, scopes: Sequence[str], keys: Sequence[str]) -> ValuesAnswer:
         """What applies for several keys along one scope chain, at one moment."""
         reading, records = await self._inspect(asked, [(scope, key) for key in keys for scope in scopes], scopes, keys)

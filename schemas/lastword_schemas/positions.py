@@ -32,11 +32,6 @@ def offset_of(sequence: int) -> int:
     return sequence & (_GENERATION_STEP - 1)
 
 
-def generation_of(sequence: int) -> int:
-    """The generation that a sequence was made from."""
-    return sequence >> OFFSET_BITS
-
-
 def log_id_of(cluster_id: str, topic_id: str) -> str:
     """The id of one log: 16 hexadecimal digits of SHA-256 over cluster id and topic id."""
     return hashlib.sha256(f"{cluster_id}\n{topic_id}".encode()).hexdigest()[:16]
