@@ -51,8 +51,9 @@ def from_history(records: Iterable[Record], *, as_of: int | None, known_at: int)
     """State(known_at, as_of): the fold of the records up to `known_at` whose source sequence is at most `as_of`."""
     by_key: dict[tuple[str, str], list[Record]] = {}
     for record in records:
-        if record.key is not None and counts_within(record, as_of=as_of, known_at=known_at):
-            by_key.setdefault((record.scope, record.key), []).append(record)
+        if counts_within(record, as_of=as_of, known_at=known_at):
+            for part in record.parts():
+                by_key.setdefault((part.scope, part.key or ""), []).append(part)
     return {at: Found(entry, None) for at, found in by_key.items() if (entry := fold(found)) is not None}
 
 

@@ -50,7 +50,7 @@ class Operation(StrEnum):
 
 PLANNED_OPERATIONS = frozenset({"add", "remove", "withdraw", "resolve", "erase"})
 """Operations of envelope version 1 that this build does not support yet: refused at the door, waited at in the log."""
-PLANNED_FIELDS = frozenset({"expected_sequence", "retires", "withdraws", "names"})
+PLANNED_FIELDS = frozenset({"withdraws", "names"})
 """Fields of envelope version 1 that this build does not support yet."""
 
 

@@ -16,10 +16,12 @@ from lastword_schemas.envelope import (
     Citation,
     Envelope,
     EventId,
+    ExpectedSequence,
     KeyText,
     MessageName,
     OwnerText,
     Quote,
+    Retires,
     ScopeText,
     Span,
     ThreadName,
@@ -68,6 +70,10 @@ class EventDraft(Model):
     message: MessageName | None = None
     occurred_at: Instant | None = None
     expires_at: Instant | None = None
+    expected_sequence: ExpectedSequence | None = None
+    """Of a `set` or `delete`: it counts only if the entry of exactly this scope and key has this source sequence."""
+    retires: Retires | None = None
+    """Of a `set`: other keys that are deleted together with it."""
 
 
 class CandidateDraft(Model):
@@ -89,6 +95,8 @@ class CandidateDraft(Model):
     event_id: EventId | None = None
     occurred_at: Instant | None = None
     expires_at: Instant | None = None
+    retires: Retires | None = None
+    """Of a `set`: other keys that are deleted together with it, at its place in the order."""
 
 
 Draft = EventDraft | CandidateDraft
@@ -118,6 +126,12 @@ def read_draft(data: Any, kind: type[EventDraft] | type[CandidateDraft], *, at: 
             raise UnknownOperation(
                 f"operation {operation[:40]!a} is none of {', '.join(known)}", field=f"{dot}operation"
             )
+    if kind is CandidateDraft and "expected_sequence" in data:
+        raise InvalidInput(
+            f"{dot}expected_sequence: only a statement can be conditional; a candidate's place in the order is that of "
+            "what it reads",
+            field=f"{dot}expected_sequence",
+        )
     if kind is CandidateDraft and isinstance(actor := data.get("actor"), dict):
         data = data | {"actor": {"role": Role.EXTRACTOR} | actor}
     return kind.read(data, at=at)

@@ -13,7 +13,7 @@ from lastword_schemas.errors import InvalidInput, TooLarge
 from lastword_schemas.identity import Owner, check_key, check_name, check_scope
 from lastword_schemas.ids import event_id_from
 from lastword_schemas.model import Instant, Model
-from lastword_schemas.positions import parse_receipt
+from lastword_schemas.positions import MAX_SEQUENCE, parse_receipt
 
 VERSION: Final = 1
 
@@ -75,6 +75,9 @@ TurnText = Annotated[str, AfterValidator(lambda text: _check_body_text(text, "te
 Quote = Annotated[str, AfterValidator(lambda text: _check_body_text(text, "quote", limits.MAX_QUOTE_LENGTH))]
 
 
+_ONLY_STATEMENTS = "only a statement can be conditional; a candidate has its place from what it reads"
+
+
 class Actor(Model):
     """Who published the event."""
 
@@ -82,6 +85,22 @@ class Actor(Model):
     """The publishing service's name."""
     role: Role = Field(default=Role.SERVICE, strict=False)
     """In what capacity it acts."""
+
+
+class ScopedKey(Model):
+    """One of the owner's keys."""
+
+    scope: ScopeText
+    key: KeyText
+
+
+ExpectedSequence = Annotated[
+    int, Field(ge=0, le=MAX_SEQUENCE, description="source sequence of the entry that this replaces; 0 = there is none")
+]
+Retires = Annotated[
+    list[ScopedKey],
+    Field(max_length=limits.MAX_RETIRES, description="other keys of the owner that are deleted together with this set"),
+]
 
 
 class Body(Model):
@@ -129,6 +148,10 @@ class Envelope(Model):
     """When it was published, by the publisher's clock."""
     expires_at: Instant | None = None
     """From when on the value no longer applies."""
+    expected_sequence: ExpectedSequence | None = None
+    """Of a conditional statement: it counts only if the entry of its scope and key has this source sequence."""
+    retires: Retires | None = None
+    """Of a set: deletes of other keys that are visible together with it."""
     kid: str = ""
     """The key that the body is sealed under; empty = clear."""
     body: Body = Body()
@@ -153,12 +176,28 @@ class Envelope(Model):
             (not is_set and self.expires_at is not None, "expires_at", "only a set can expire"),
             ((self.span is None) != (self.body.quote is None), "span", "a span and a quote go together"),
             (self.span is not None and self.source_event_id is None, "span", "only a candidate quotes its source"),
+            (self.expected_sequence is not None and not self._is_statement, "expected_sequence", _ONLY_STATEMENTS),
+            (bool(self.retires) and not is_set, "retires", "only a set retires other keys"),
             (bool(self.kid), "kid", "sealed bodies are not supported yet"),
         )
         for wrong, field, message in checks:
             if wrong:
                 raise InvalidInput(f"{field}: {message}", field=field)
+        self._check_retires()
         return self
+
+    def _check_retires(self) -> None:
+        seen = {(self.scope, self.key)}
+        for number, other in enumerate(self.retires or ()):
+            if (other.scope, other.key) in seen:
+                raise InvalidInput(
+                    f"retires.{number} is the event's own key, or stands twice", field=f"retires.{number}"
+                )
+            seen.add((other.scope, other.key))
+
+    @property
+    def _is_statement(self) -> bool:
+        return self.operation is not Operation.SAY and not self.is_candidate
 
     @property
     def is_candidate(self) -> bool:

@@ -42,7 +42,7 @@ class Reason(StrEnum):
     MALFORMED = "malformed"
     """Owner and id can be read, the rest does not have the form of an envelope."""
     UNDECLARED_KEY = "undeclared-key"
-    """The registry in force at that position does not declare the key."""
+    """The registry in force at that position does not declare the key, or one that the event retires."""
     VALUE_SCHEMA = "value-schema"
     """The value does not fit the key's schema."""
     ACTOR_NOT_ALLOWED = "actor-not-allowed"
@@ -64,7 +64,9 @@ class Reason(StrEnum):
     AUTHORITY_ABOVE_SOURCE = "authority-above-source"
     """A candidate may not claim more authority than the statement that it cites."""
     AUTHORITY_TOO_LOW = "authority-too-low"
-    """The key's `min_authority` is higher."""
+    """The `min_authority` of the key, or of one that the event retires, is higher."""
+    EXPECTED_SEQUENCE = "expected-sequence"
+    """The entry's source sequence is not the `expected_sequence`, or the entry is unresolved."""
 
 
 class Verdict(Model):

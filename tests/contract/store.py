@@ -89,6 +89,10 @@ FULL = Record(
     reason="r",
     detail="d",
     related=(1, 2),
+    expected_sequence=2**53 - 1,
+    retires=(("global", "k"), ("project:{p0}/🙂", "\u00e9")),
+    retired=("deleted", "late"),
+    retired_by=("global", "k2"),
 )
 """Every field has something."""
 
@@ -234,6 +238,20 @@ class StoreContract:
         assert entries(begun, [write.ref for write in writes]) == {
             write.ref: entry(write.sequence, write.value, write.ref) for write in writes
         }
+
+    def test_a_set_and_the_deletes_that_it_brings_are_written_as_what_each_is(self, begun: Store) -> None:
+        """They are of one event; the tombstone's record is none of the history's."""
+        moved = msgspec.structs.replace(
+            record(11, key="theme"), retires=(("global", "tone"),), retired=("deleted",), verdict="added"
+        )
+        (tone,) = moved.deletes()
+        made = changes(12)
+        made.records = [(ADA, moved)]
+        whole = {ref: Entry(each, each.mark, each.mark, START_MS) for ref, each in ((THEME, moved), (TONE, tone))}
+        made.entries = {THEME: (NO_MARK, whole[THEME]), TONE: (mark(5), whole[TONE])}
+        commit(begun, begun.checkpoint(0), made)
+        assert entries(begun, [THEME, TONE]) == whole
+        assert of_key(begun) == [record(5), tone]
 
     def test_every_part_of_an_entry_comes_back(self, kept: Store) -> None:
         made = Changes(10)
@@ -459,6 +477,22 @@ class StoreContract:
         made = [record(3), turn, refused, copy, theme, elsewhere, early, record(12)]
         append(kept, [(ADA, each) for each in made])
         assert of_key(kept) == [record(3), early, record(12)]
+
+    def test_a_key_has_the_deletes_that_sets_of_other_keys_brought(self, kept: Store) -> None:
+        retires = (("global", "tone"), ("project:x", "theme"))
+        moved = msgspec.structs.replace(record(4, key="theme"), retires=retires, retired=("deleted", "late"))
+        refused = msgspec.structs.replace(moved, sequence=5, verdict="refused", retired=None)
+        append(kept, [(ADA, record(3)), (ADA, moved), (ADA, refused), (ADA, record(6, key="other"))])
+        tone, elsewhere = moved.deletes()
+        assert (tone.verdict, tone.is_delete, tone.mark, tone.retired_by) == (
+            "deleted",
+            True,
+            moved.mark,
+            ("global", "theme"),
+        )
+        assert of_key(kept) == [record(3), tone]
+        assert of_key(kept, KeyRef(ADA, "project:x", "theme")) == [elsewhere]
+        assert of_key(kept, THEME) == [moved]
 
     @pytest.mark.parametrize(("below", "count"), [(0, 0), (3, 0), (4, 1), (9, 1), (10, 2), (12, 2), (13, 3)])
     def test_a_key_has_only_what_is_below(self, kept: Store, below: int, count: int) -> None:

@@ -29,6 +29,8 @@ KEYS = (
 )
 """`theme` is set once, early; `answer_detail` never; `guess` is restated over and over."""
 
+SCOPES = ("global", "project:Comet")
+
 State = Callable[["redis.Redis", Pipe], None]
 
 
@@ -41,7 +43,9 @@ def long_log(seed: int, length: int) -> Log:
     said = []
     for number in range(length):
         scope = choice(["global", "global", "global", "project:Comet"])
-        match choice(["set", "read", "read", "read", "say", "delete", "guess", "guess", "copy", "refused", "other"]):
+        match choice(
+            ["set", "read", "read", "read", "say", "delete", "guess", "guess", "copy", "refused", "other", "move"]
+        ):
             case "set":
                 said.append(log.set(ADA, "tone", choice(["no", "yes"]), scope=scope))
             case "read":
@@ -55,6 +59,12 @@ def long_log(seed: int, length: int) -> Log:
                 log.delete(ADA, "tone", scope=scope)
             case "guess":
                 log.candidate(ADA, "guess", choice([1] * 30 + [2]), source=choice(turns))
+            case "move":
+                retires = [{"scope": other, "key": "tone"} for other in SCOPES if other != scope]
+                retires += [{"scope": "global", "key": "guess"}] if number % 3 == 0 else []
+                log.candidate(
+                    *(ADA, "tone", "yes"), source=choice(turns[-9:]), quote="no", scope=scope, retires=retires
+                )
             case "copy" if said:
                 log.copy(choice(said))
             case "refused":
@@ -165,9 +175,10 @@ def within(stores: Stores, ref: KeyRef, as_of: int | None, known_at: int) -> Ent
 
 def counting(stores: Stores, ref: KeyRef) -> list[Record]:
     return [
-        record
+        part
         for record in stores.records(ref.owner)
-        if record.counts and (record.scope, record.key) == (ref.scope, ref.key)
+        for part in (record, *record.deletes())
+        if record.counts and (part.scope, part.key) == (ref.scope, ref.key)
     ]
 
 
@@ -186,6 +197,7 @@ def stores(log: Log) -> Stores:
     verdicts = [record.verdict for record in counting(found, KEYS[0])]
     assert verdicts.count("late") > 20
     assert "conflict" in verdicts
+    assert len([record for record in counting(found, KEYS[0]) if record.retired_by]) > 5
     return found
 
 

@@ -115,7 +115,7 @@ AT_THE_DOOR: Door = {
     "no operation": ({"operation": ABSENT}, "malformed", "operation"),
     "operation that is no text": ({"operation": 7}, "malformed", "operation"),
     "planned operation": ({"operation": "withdraw"}, "not-yet", "operation"),
-    "planned field": ({"expected_sequence": 3}, "not-yet", "expected_sequence"),
+    "planned field": ({"withdraws": []}, "not-yet", "withdraws"),
     "no owner": ({"owner": ABSENT}, "malformed", "owner"),
     "owner of no kind": ({"owner": "ada"}, "malformed", "owner"),
     "owner that is a number": ({"owner": 7}, "malformed", "owner"),

@@ -26,6 +26,15 @@ MORE_KEYS = registry_of(
     size={"schema": {"enum": ["no", None]}},
 )
 
+RETIRED = (
+    ((0, "tone"), (1, "tone")),
+    ((0, "guess"), (1, "guess")),
+    ((0, "tone"), (0, "guess")),
+    ((1, "tone"), (0, "tone"), (1, "guess"), (0, "guess")),
+    ((0, "vow"),),
+    ((0, "tone"), (0, "undeclared")),
+)
+
 T = TypeVar("T")
 
 
@@ -41,6 +50,15 @@ class Move:
     weight: int
     pick: int
     quote: tuple[int, str] | None
+    expects: str
+    """Of a statement: nothing, what the owner said last of the key, or any sequence."""
+    retires: tuple[tuple[int, str], ...]
+    """Scopes and keys; what is the event's own or stands twice is left out."""
+
+    @property
+    def at(self) -> tuple[int, str]:
+        """Scope and key."""
+        return self.scope, self.key
 
     def picked(self, items: Sequence[T]) -> T:
         """One of them."""
@@ -69,6 +87,8 @@ def plan_of(seed: int, length: int) -> list[Move]:
             weight=choice(range(3)),
             pick=choice(range(100)),
             quote=choice(QUOTES),
+            expects=choice(["nothing", "nothing", "nothing", "last", "last", "any"]),
+            retires=choice([(), (), (), *RETIRED]),
         )
         for _ in range(length)
     ]
@@ -90,6 +110,8 @@ class Author:
         self.log = Log(registry=SOME_KEYS)
         self.all: list[tuple[str, Receipt]] = []
         """Owner and receipt of every valid envelope."""
+        self.last: dict[tuple[str, str, str], int] = {}
+        """Sequence of the last statement of a key: refused or not, with or without readings and retirements since."""
         self.citable: dict[str, list[Receipt]] = {owner: [] for owner in OWNERS}
         """Turns and statements."""
 
@@ -101,9 +123,11 @@ class Author:
         more = common | {"authority": authority, "role": "person" if authority == "confirmed" else "service"}
         match move.kind:
             case "set":
-                self._said(owner, log.set(owner, move.key, move.value, **more))
+                more |= self._condition(move, owner) | self._retires(move)
+                self._said(owner, log.set(owner, move.key, move.value, **more), (common["scope"], move.key))
             case "delete":
-                self._said(owner, log.delete(owner, move.key, **more))
+                more |= self._condition(move, owner)
+                self._said(owner, log.delete(owner, move.key, **more), (common["scope"], move.key))
             case "say":
                 self._said(owner, log.say(owner, TEXT, **common))
             case "reading" | "retraction" | "late reading":
@@ -128,9 +152,21 @@ class Author:
             case "registry":
                 log.apply(move.picked([SOME_KEYS, MORE_KEYS]))
 
-    def _said(self, owner: str, receipt: Receipt) -> None:
+    def _said(self, owner: str, receipt: Receipt, of: tuple[str, str] | None = None) -> None:
         self.all.append((owner, receipt))
         self.citable[owner].append(receipt)
+        if of is not None:
+            self.last[owner, *of] = receipt.sequence
+
+    def _condition(self, move: Move, owner: str) -> dict[str, Any]:
+        if move.expects == "nothing":
+            return {}
+        last = self.last.get((owner, SCOPES[move.scope], move.key), 0)
+        return {"expected_sequence": last if move.expects == "last" else move.pick % self.log.next_offset}
+
+    def _retires(self, move: Move) -> dict[str, Any]:
+        others = [{"scope": SCOPES[scope], "key": key} for scope, key in move.retires if (scope, key) != move.at]
+        return {"retires": others} if others else {}
 
     def _read(self, move: Move, owner: str, common: dict[str, Any]) -> Receipt:
         """Mostly of the owner's own words; sometimes of anything that is there, of itself or of nothing."""
@@ -146,6 +182,8 @@ class Author:
             more["authority"] = "inferred"
         elif move.quote is None and move.weight == 2:
             more["authority"] = "stated"
+        if move.kind != "retraction":
+            more |= self._retires(move)
         return self.log.candidate(
             owner,
             move.key,

@@ -5,7 +5,7 @@ Every event is compared with all that were heard before it; the state is worked 
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from lastword_projector.engine.decode import LogRecord
@@ -38,6 +38,8 @@ class Heard:
     """An effect; `refused` or `duplicate`."""
     reason: str | None = None
     related: tuple[int, ...] | None = None
+    retired: tuple[str, ...] | None = None
+    """Of a set that counts and retires keys: the effect on each."""
 
     @property
     def counts(self) -> bool:
@@ -65,6 +67,20 @@ class Heard:
     def says(self) -> str:
         """The value as one text; a delete says nothing else than any other delete."""
         return jsontext.canonical(self.body["value"]) if self.header["operation"] == "set" else "(deleted)"
+
+
+def said_of(heard: Iterable[Heard], key: tuple[str, str, str]) -> list[Heard]:
+    """What the counting events say of one key: those of the key, and a delete for each that retires it."""
+    return [said for event in heard if event.counts for said in (event, *retirements(event)) if said.key == key]
+
+
+def retirements(event: Heard) -> list[Heard]:
+    """The deletes that a set brings."""
+    others = event.header.get("retires") or []
+    return [
+        replace(event, header=event.header | other | {"operation": "delete", "retires": None}, body={}, verdict=effect)
+        for other, effect in zip(others, event.retired or [""] * len(others), strict=True)
+    ]
 
 
 class State(NamedTuple):
@@ -129,7 +145,9 @@ def states(heard: Iterable[Heard], *, known_at: int, as_of: int | None = None) -
     for event in heard:
         said = as_of is None or event.source_sequence <= as_of
         if event.counts and event.key is not None and event.sequence <= known_at and said:
-            within.setdefault(event.key, []).append(event)
+            for part in (event, *retirements(event)):
+                if part.key is not None:
+                    within.setdefault(part.key, []).append(part)
     return {key: found for key, events in within.items() if (found := state(events)) is not None}
 
 
@@ -164,9 +182,16 @@ def _judge(
         return
     own = [other for other in heard if other.owner == event.owner and other.reason != "event-id-reused"]
     event.reason = _problem(event, kafka_key, [other for other in own if other.verdict != "duplicate"], keys, log)
+    if event.reason is None and event.header["expected_sequence"] is not None and event.key is not None:
+        met = state(said_of(heard, event.key))
+        if (met.pointer.source_sequence if met else 0) != event.header["expected_sequence"] or (met and met.unresolved):
+            event.reason = "expected-sequence"
     event.verdict = "refused" if event.reason else "recorded"
     if event.counts and event.key is not None:
-        before = state([other for other in heard if other.counts and other.key == event.key])
+        before = state(said_of(heard, event.key))
+        event.retired = tuple(
+            _effect(delete, state(said_of(heard, delete.key))) for delete in retirements(event) if delete.key
+        )
         event.verdict = _effect(event, before)
         if event.verdict == "late" and before is not None:
             event.related = (before.pointer.source_sequence, event.source_sequence)
@@ -181,7 +206,8 @@ def _problem(
     if kafka_key != record_key(event.owner, header["scope"], header["key"]).encode():
         return "key-mismatch"
     declared = keys.get(header["key"])
-    if header["key"] is not None and declared is None:
+    retired = [other["key"] for other in header["retires"] or []]
+    if header["key"] is not None and not {header["key"], *retired} <= keys.keys():
         return "undeclared-key"
     schema = declared.get("schema") if declared else None
     if schema is not None and "value" in event.body and event.body["value"] not in schema["enum"]:
@@ -192,8 +218,9 @@ def _problem(
     if cites is not None and (problem := _citation_problem(event, cites, own, log)):
         event.source = None
         return problem
-    if declared and event.rank < RANKS[declared.get("min_authority", "stated")]:
-        return "authority-too-low"
+    for key in [header["key"], *retired] if declared else []:
+        if event.rank < RANKS[keys[key].get("min_authority", "stated")]:
+            return "authority-too-low"
     return None
 
 

@@ -82,10 +82,11 @@ def history(stores: Stores) -> dict[str, list[Record]]:
 def profile(stores: Stores) -> dict[tuple[str, str, str], Entry]:
     """All entries of the stores."""
     found = {
-        (owner, record.scope, record.key): stores.entry(owner, record.key, record.scope)
+        (owner, part.scope, part.key): stores.entry(owner, part.key, part.scope)
         for owner, records in history(stores).items()
         for record in records
-        if record.key is not None
+        for part in (record, *record.deletes())
+        if part.key is not None
     }
     return {at: entry for at, entry in found.items() if entry is not None}
 
@@ -100,15 +101,29 @@ def test_every_verdict_is_the_naive_one(plan: list[Move]) -> None:
     log = log_of(plan)
     records = history(project(log, batch=7))
     ours = {
-        (owner, record.sequence): (record.event_id.hex(), record.verdict, record.reason, record.related)
+        (owner, record.sequence): (
+            record.event_id.hex(),
+            record.verdict,
+            record.reason,
+            record.related,
+            record.retired or (),
+        )
         for owner in OWNERS
         for record in records[owner]
     }
     heard = listen(log)
     for event in heard:
         note(event.reason or event.verdict)
+        for effect in event.retired or ():
+            note(f"retired: {effect}")
     assert ours == {
-        (event.owner, event.sequence): (event.event_id.replace("-", ""), event.verdict, event.reason, event.related)
+        (event.owner, event.sequence): (
+            event.event_id.replace("-", ""),
+            event.verdict,
+            event.reason,
+            event.related,
+            event.retired or (),
+        )
         for event in heard
     }
 
@@ -245,6 +260,8 @@ class Reading(msgspec.Struct, frozen=True):
     value: object
     quote: int
     scope: int
+    retires: tuple[tuple[int, str], ...]
+    """Scopes and keys, without the reading's own."""
     first: tuple[int, int]
     """Slots in two arrangements: after which turn or statement it arrives, if that is not before its source."""
     copies: tuple[int, ...]
@@ -252,13 +269,16 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 SAID = 8
+places = st.tuples(st.sampled_from([0, 0, 1]), st.sampled_from(["tone", "guess"]))
 readings = st.builds(
-    Reading,
+    lambda source, value, quote, at, others, first, copies: Reading(
+        source, at[1], value, quote, at[0], tuple(sorted({*others} - {at})), first, copies
+    ),
     st.integers(0, SAID - 1),
-    st.sampled_from(["tone", "guess"]),
     st.sampled_from(["no", "yes", UNSET]),
     st.integers(0, 4),
-    st.sampled_from([0, 0, 1]),
+    places,
+    st.lists(places, max_size=2),
     st.tuples(st.integers(0, SAID), st.integers(0, SAID)),
     st.lists(st.integers(0, SAID), max_size=2).map(tuple),
 )
@@ -299,6 +319,8 @@ def arrange(said: list[str], read: list[Reading], arrangement: int, seed: int, *
 def complete(log: Log, reading: Reading, number: int, sources: list[Receipt]) -> Receipt:
     quote = QUOTES[reading.quote]
     words: dict[str, Any] = {} if quote is None else {"quote": quote[1], "start": quote[0]}
+    if reading.retires and reading.value is not UNSET:
+        words["retires"] = [{"scope": SCOPES[scope], "key": key} for scope, key in reading.retires]
     return log.candidate(
         ADA,
         reading.key,
@@ -314,11 +336,11 @@ def settled(entry: Entry) -> bytes:
     """An entry without what is about the arrival of the event under its pointer.
 
     Left out: where the pointer's event stands and when it was appended (a moved candidate stands elsewhere), and its
-    verdict, which says what it met when it arrived (`late` here, `updated` there). All else must be equal: which event
-    it is and all its content, its source and mark, where the version began and what it replaced, and whether it is
-    resolved.
+    verdict, which says what it met when it arrived (`late` here, `updated` there), for each key. All else must be
+    equal: which event it is and all its content, its source and mark, where the version began and what it replaced, and
+    whether it is resolved.
     """
-    record = msgspec.structs.replace(entry.record, sequence=0, recorded_at=0, verdict="", related=None)
+    record = msgspec.structs.replace(entry.record, sequence=0, recorded_at=0, verdict="", related=None, retired=None)
     return pack_entry(msgspec.structs.replace(entry, record=record))
 
 

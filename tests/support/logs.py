@@ -246,6 +246,9 @@ class Stores:
             if isinstance(item, Event) and item.key is not None:
                 stored = self.store.stored_entries.get((self.partition, KeyRef(item.owner, item.scope, item.key)))
                 found[f"entry {item.owner} {item.scope} {item.key}"] = stored
+                for scope, key in item.retired_keys or ():
+                    retired = self.store.stored_entries.get((self.partition, KeyRef(item.owner, scope, key)))
+                    found[f"entry {item.owner} {scope} {key}"] = retired
             if isinstance(item, Event | Malformed):
                 ref = EventRef(item.owner, item.id if isinstance(item, Event) else item.event_id)
                 first = self.store.load(self.partition, Needs(events=[ref])).result().events[ref]

@@ -61,8 +61,12 @@ CANDIDATE: dict[str, Any] = PLAIN | {
     "expires_at": "2027-01-01T00:00:00Z",
     "body": {"value": {"a": [1, 2.5, None, {"b": "é"}]}, "quote": "🙂"},
 }
-DELETE: dict[str, Any] = PLAIN | {"operation": "delete", "body": {}}
-SHAPES = (PLAIN, TURN, CANDIDATE, DELETE)
+DELETE: dict[str, Any] = PLAIN | {"operation": "delete", "expected_sequence": 5, "body": {}}
+MOVE: dict[str, Any] = PLAIN | {
+    "expected_sequence": 0,
+    "retires": [{"scope": "project:Comet", "key": "tone"}, {"scope": "global", "key": "style"}],
+}
+SHAPES = (PLAIN, TURN, CANDIDATE, DELETE, MOVE)
 
 
 IDENTITIES = Identities(1)
@@ -347,6 +351,8 @@ def content(envelope: Envelope) -> dict[str, Any]:
         "occurred_at": envelope.occurred_at and to_micros(envelope.occurred_at),
         "published_at": envelope.published_at and to_micros(envelope.published_at),
         "expires_at": envelope.expires_at and to_micros(envelope.expires_at),
+        "expected_sequence": envelope.expected_sequence,
+        "retires": tuple((other.scope, other.key) for other in envelope.retires) if envelope.retires else None,
         "value": jsontext.canonical(body.value) if "value" in body.model_fields_set else None,
         "text": body.text,
         "quote": body.quote,
@@ -372,6 +378,8 @@ def event_content(event: Event) -> dict[str, Any]:
         "occurred_at": event.occurred_at and to_micros(parse_instant(event.occurred_at)),
         "published_at": event.published_at and to_micros(parse_instant(event.published_at)),
         "expires_at": event.expires_at and to_micros(parse_instant(event.expires_at)),
+        "expected_sequence": event.expected_sequence,
+        "retires": event.retired_keys,
         "value": None if event.value is None else jsontext.canonical(jsontext.parse_stored(event.value)),
         "text": event.body.text,
         "quote": event.body.quote,
@@ -393,6 +401,7 @@ def check_agreement(value: bytes) -> None:
         assert event_content(event) == content(envelope)
 
 
+ODD_KEY: dict[str, Any] = {"scope": "global", "key": "other"}
 ODD: tuple[Any, ...] = (
     *(None, True, 0, 1, -1, 1.0, 0.5, 1e300, 2**53 + 1, 2**64, 10**400),
     *("", " ", "x", "\0", "\u2028", "🙂", "é", "e\u0301", "\ud800", "x" * 129, "x" * 256, "é" * 129),
@@ -410,6 +419,9 @@ ODD: tuple[Any, ...] = (
     *("r1.0123456789abcdef.9999.0.7." + event_id(2), "r1.0123456789abcdef.0.0.9999999999999." + event_id(2)),
     *({"value": 1}, {"value": None}, {"value": []}, {"value": "\ud800"}, {"value": {"\ud800": 1}}),
     *({"text": "x"}, {"text": ""}, {"text": None, "value": 2}, {"text": "\udfff"}, {"text": "x" * 32_769}),
+    *(2**53 - 1, 2**53, ODD_KEY, [ODD_KEY], [ODD_KEY, ODD_KEY], [ODD_KEY | {"x": 1}], [{"scope": "global"}], [None]),
+    *([ODD_KEY | {"key": f"k{number}"} for number in range(count)] for count in (16, 17)),
+    *([ODD_KEY | {name: value}] for name in ODD_KEY for value in (None, "", "\0", "tone", "\ud800", 5, "global:")),
     *({"quote": "q"}, {"quote": "x" * 4097, "value": 1}, {"quote": "x" * 4096, "value": 1}),
 )
 NAMES = (*Envelope.model_fields, "sequence", "mark", "", "\0", "V", "Scope")
@@ -471,7 +483,7 @@ def test_a_mutated_envelope_is_refused_by_both_or_read_alike(shape: dict[str, An
     check_agreement(json.dumps(data).encode())
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=["set", "say", "candidate", "delete"])
+@pytest.mark.parametrize("shape", SHAPES, ids=["set", "say", "candidate", "delete", "move"])
 def test_every_odd_value_in_every_field_is_refused_by_both_or_read_alike(shape: dict[str, Any]) -> None:
     for name in NAMES:
         for value in ODD:

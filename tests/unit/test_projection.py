@@ -28,7 +28,7 @@ from lastword_projector.store.ports import Checkpoint, CommitRefused, Loaded, Ot
 from lastword_schemas.control import GENESIS_KEY, REGISTRY_KEY, Genesis, control_bytes
 from lastword_schemas.partitions import partition_for
 from lastword_schemas.verdicts import Reason
-from tests.support.logs import ADA, BEN, UNSET, Log, SentLetters, Stores, event_id, project, registry_of
+from tests.support.logs import ADA, BEN, REGISTRY, UNSET, Log, SentLetters, Stores, event_id, project, registry_of
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ class TestWaiting:
             (b"k", f'{{"v":1,"owner":"{ADA}","event_id":"{event_id(9)}","operation":"withdraw"}}'.encode()),
             (b"k", f'{{"v":1,"owner":"{ADA}","event_id":"{event_id(9)}","operation":"frobnicate"}}'.encode()),
             (b"k", f'{{"v":1,"owner":"{ADA}","event_id":"{event_id(9)}","operation":""}}'.encode()),
-            (b"k", f'{{"v":1,"owner":"{ADA}","event_id":"{event_id(9)}","operation":"set","retires":[]}}'.encode()),
+            (b"k", f'{{"v":1,"owner":"{ADA}","event_id":"{event_id(9)}","operation":"set","withdraws":[]}}'.encode()),
             (b"k", f'{{"v":1,"owner":"{ADA}","event_id":"{event_id(9)}","kid":"k1"}}'.encode()),
             (REGISTRY_KEY.encode(), b'{"control":"registry","v":2}'),
         ],
@@ -256,6 +256,21 @@ class TestGoingOn:
         assert entry.unresolved
         assert stores.value(ADA, "tone") == "yes"
         assert sequence_in(entry.previous) == 2
+
+    @pytest.mark.parametrize("batch", [1, 2, 100])
+    def test_a_key_that_is_folded_anew_meets_the_event_that_retired_it(self, log: Log, batch: int) -> None:
+        """Words between a delete and the retirement after it; without the retirement they would be the last."""
+        turns = [log.say(ADA, "brief") for _ in range(3)]
+        retires = [{"scope": "global", "key": "tone"}]
+        log.candidate(ADA, "tone", source=turns[0], quote="brief")
+        log.candidate(ADA, "theme", "x", source=turns[2], quote="brief", retires=retires)
+        stores = Stores()
+        stores.project(log, batch=batch)
+        log.candidate(ADA, "tone", "brief", source=turns[1], quote="brief")
+        stores.project(log, batch=batch)
+        assert stores.value(ADA, "tone") is UNSET
+        assert began(stores) == (turns[2].sequence, turns[1].sequence)
+        assert project(log).snapshot(log) == stores.snapshot(log)
 
     def test_a_tombstone_stays_whatever_older_words_come(self, log: Log) -> None:
         turn = log.say(ADA, "detailed")
@@ -411,6 +426,38 @@ class TestNeeds:
         needs = Projection(0, log.genesis).needs([decode(record) for record in log.records])
         assert set(needs.events) == {EventRef(ADA, uuid.UUID(event_id(number)).bytes) for number in (1, 2)}
         assert list(needs.entries) == [KeyRef(ADA, "global", "guess")]
+
+    def test_the_keys_that_a_set_retires_are_asked_for_beforehand(self, log: Log) -> None:
+        log.set(ADA, "tone", "brief", retires=[{"scope": "global", "key": "theme"}])
+        needs = Projection(0, log.genesis).needs([decode(record) for record in log.records])
+        assert list(needs.entries) == [KeyRef(ADA, "global", "tone"), KeyRef(ADA, "global", "theme")]
+
+    def test_nothing_is_folded_before_all_that_a_set_retires_can_be(self, log: Log) -> None:
+        """The tie of the last key needs its history; until that is there neither key has changed."""
+        turn = log.say(ADA, "dark")
+        log.candidate(ADA, "theme", "dark", source=turn, quote="dark", event_id=event_id(70))
+        stores = Stores()
+        stores.project(log)
+        log.candidate(
+            *(ADA, "tone", "x"),
+            source=turn,
+            quote="dark",
+            event_id=event_id(60),
+            retires=[{"scope": "global", "key": "theme"}],
+        )
+        item = decode(log.records[-1])
+        projection = Projection(0, log.genesis, next_offset=log.next_offset - 1, registry=REGISTRY)
+        needs = projection.needs([item])
+        loaded = stores.store.load(0, needs).result()
+        projection.load(loaded.events, loaded.entries)
+        with pytest.raises(NotLoaded) as caught:
+            projection.apply(log.records[-1], item)
+        assert list(caught.value.needs.histories) == [KeyRef(ADA, "global", "theme")]
+        assert (projection.changes.entries, projection.changes.records) == ({}, [])
+        stores.project(log)
+        theme = stores.entry(ADA, "theme")
+        assert theme is not None
+        assert (theme.unresolved, theme.record.event_id) == (True, uuid.UUID(event_id(60)).bytes)
 
     def test_events_that_were_forgotten_are_asked_for_again(self, log: Log) -> None:
         log.set(ADA, "tone", "brief")

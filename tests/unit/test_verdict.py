@@ -1,11 +1,13 @@
 """The verdict on an event: every effect, every reason for a refusal, and which check comes first."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lastword_projector.engine.decode import LogRecord
+from lastword_schemas import limits
 from lastword_schemas.envelope import Envelope
 from lastword_schemas.identity import record_key
 from lastword_schemas.positions import Receipt
@@ -99,6 +101,8 @@ class TestCopies:
             {"confidence": 0.5},
             {"message": "m1"},
             {"expires_at": "2027-01-01T00:00:00Z"},
+            {"expected_sequence": 0},
+            {"retires": [{"scope": "global", "key": "theme"}]},
         ],
     )
     def test_other_content_under_the_same_id_is_refused(self, log: Log, change: dict[str, Any]) -> None:
@@ -405,6 +409,179 @@ class TestAuthority:
 
     def test_a_delete_needs_it_too(self, log: Log) -> None:
         assert verdict(log, log.delete(ADA, "tone", authority="inferred")) == Reason.AUTHORITY_TOO_LOW
+
+
+def scoped(*keys: str, scope: str = "global") -> list[dict[str, str]]:
+    return [{"scope": scope, "key": key} for key in keys]
+
+
+class TestConditions:
+    def test_the_source_sequence_of_the_entry_is_what_is_expected(self, log: Log) -> None:
+        first = log.set(ADA, "tone", "brief", expected_sequence=0)
+        log.set(ADA, "theme", "dark")
+        log.set(ADA, "tone", "other", scope="project:Comet")
+        second = log.set(ADA, "tone", "long", expected_sequence=first.sequence)
+        third = log.delete(ADA, "tone", expected_sequence=second.sequence)
+        fourth = log.set(ADA, "tone", "brief", expected_sequence=third.sequence)
+        assert [verdict(log, receipt) for receipt in (first, second, third, fourth)] == [
+            Effect.ADDED,
+            Effect.UPDATED,
+            Effect.DELETED,
+            Effect.ADDED,
+        ]
+
+    @pytest.mark.parametrize("expected", [0, 1, 5, 2**53 - 1])
+    def test_any_other_sequence_is_refused_and_both_are_told(self, log: Log, expected: int) -> None:
+        log.set(ADA, "tone", "brief", at=9)
+        refused = log.delete(ADA, "tone", expected_sequence=expected)
+        record = project(log).record(refused)
+        assert record.reason == Reason.EXPECTED_SEQUENCE
+        assert record.detail == f"expected_sequence is {expected}, the entry's source sequence is 9"
+        assert project(log).value(ADA, "tone") == "brief"
+
+    def test_an_entry_that_is_not_there_is_none_however_far_the_log_is(self, log: Log) -> None:
+        theme = log.set(ADA, "theme", "dark")
+        refused = log.set(ADA, "tone", "brief", expected_sequence=theme.sequence)
+        assert project(log).record(refused).detail == f"expected_sequence is {theme.sequence}, there is no entry (0)"
+        assert verdict(log, log.set(ADA, "tone", "brief", expected_sequence=0)) == Effect.ADDED
+
+    def test_a_tombstone_is_an_entry(self, log: Log) -> None:
+        tombstone = log.delete(ADA, "tone")
+        assert verdict(log, log.set(ADA, "tone", 1, expected_sequence=0)) == Reason.EXPECTED_SEQUENCE
+        assert verdict(log, log.set(ADA, "tone", 1, expected_sequence=tombstone.sequence)) == Effect.ADDED
+
+    def test_of_an_entry_from_a_reading_it_is_the_sequence_of_what_was_read(self, log: Log) -> None:
+        turn = log.say(ADA, TEXT)
+        reading = log.candidate(ADA, "tone", "x", source=turn, quote=TEXT)
+        assert verdict(log, log.set(ADA, "tone", 1, expected_sequence=reading.sequence)) == Reason.EXPECTED_SEQUENCE
+        assert verdict(log, log.set(ADA, "tone", 1, expected_sequence=turn.sequence)) == Effect.UPDATED
+
+    def test_an_unresolved_entry_is_never_the_expected_one(self, log: Log) -> None:
+        turn = log.say(ADA, TEXT)
+        for value in ("one", "other"):
+            log.candidate(ADA, "tone", value, source=turn, quote="Mornings")
+        refused = log.set(ADA, "tone", "third", expected_sequence=turn.sequence)
+        record = project(log).record(refused)
+        assert record.reason == Reason.EXPECTED_SEQUENCE
+        assert "unresolved" in (record.detail or "")
+
+    def test_a_copy_has_the_verdict_of_the_first_whatever_happened_since(self, log: Log) -> None:
+        first = log.set(ADA, "tone", "brief", expected_sequence=0)
+        refused = log.set(ADA, "tone", "long", expected_sequence=0)
+        copies = [log.copy(first), log.copy(refused)]
+        stores = project(log)
+        assert [stores.record(copy).related for copy in copies] == [(first.sequence,), (refused.sequence,)]
+
+    def test_it_is_the_last_of_the_checks(self, log: Log) -> None:
+        too_low = log.set(ADA, "tone", 1, authority="inferred", expected_sequence=99)
+        assert verdict(log, too_low) == Reason.AUTHORITY_TOO_LOW
+
+    @pytest.mark.parametrize("operation", ["set", "delete", "say"])
+    def test_only_a_statement_can_be_conditional(self, log: Log, operation: str) -> None:
+        turn = log.say(ADA, TEXT)
+        data: dict[str, Any] = {
+            "owner": ADA,
+            "scope": "global",
+            "event_id": event_id(70),
+            "v": 1,
+            "authority": "stated",
+        }
+        if operation == "say":
+            data |= {"actor": {"service": "app"}, "thread": "t", "body": {"text": "x"}}
+        else:
+            data |= {"actor": {"service": "x", "role": "extractor"}, "key": "guess", "source_event_id": turn.event_id}
+            data |= {"body": {"value": 1} if operation == "set" else {}}
+        log.append(b"k", json.dumps(data | {"operation": operation, "expected_sequence": 0}).encode())
+        (_, record) = project(log).records(ADA)
+        assert record.reason == Reason.MALFORMED
+
+
+class TestRetiredKeys:
+    def test_each_key_is_deleted_together_with_the_set(self, log: Log) -> None:
+        log.set(ADA, "tone", "brief")
+        moved = log.set(ADA, "tone", "brief", scope="project:Comet", retires=scoped("tone", "theme"))
+        stores = project(log)
+        assert stores.value(ADA, "tone", "project:Comet") == "brief"
+        for key in ("tone", "theme"):
+            entry = stores.entry(ADA, key)
+            assert entry is not None
+            assert (entry.record.is_delete, entry.record.sequence) == (True, moved.sequence)
+            assert entry.record.retired_by == ("project:Comet", "tone")
+        assert stores.record(moved).retired == (Effect.DELETED, Effect.DELETED)
+
+    @pytest.mark.parametrize(
+        ("more", "reason"),
+        [
+            ({"retires": scoped("theme", "undeclared")}, Reason.UNDECLARED_KEY),
+            ({"retires": scoped("theme", "vow")}, Reason.AUTHORITY_TOO_LOW),
+            ({"retires": scoped("theme"), "expected_sequence": 99}, Reason.EXPECTED_SEQUENCE),
+            ({"retires": scoped("theme"), "key": "size", "value": "medium"}, Reason.VALUE_SCHEMA),
+        ],
+    )
+    def test_a_set_that_is_refused_retires_nothing(self, log: Log, more: dict[str, Any], reason: Reason) -> None:
+        log.set(ADA, "theme", "dark")
+        log.set(ADA, "vow", "kept", authority="confirmed", role="person")
+        before = project(log)
+        key, value = more.pop("key", "tone"), more.pop("value", "brief")
+        refused = log.set(ADA, key, value, **more)
+        after = project(log)
+        assert after.verdict(refused) == reason
+        assert after.record(refused).retired is None
+        for untouched in (key, "theme", "vow"):
+            assert after.entry(ADA, untouched) == before.entry(ADA, untouched)
+
+    def test_the_refusal_names_the_key_whose_authority_is_higher(self, log: Log) -> None:
+        refused = log.set(ADA, "tone", "brief", retires=scoped("theme", "vow"))
+        assert (project(log).record(refused).detail or "").startswith("'vow' takes authority 'confirmed'")
+        guess = log.candidate(ADA, "guess", 1, source=log.say(ADA, TEXT), retires=scoped("tone"))
+        assert (project(log).record(guess).detail or "").startswith("'tone' takes authority 'stated'")
+
+    def test_of_a_late_set_the_deletes_apply_at_its_mark(self, log: Log) -> None:
+        log.set(ADA, "theme", "old")
+        turn = log.say(ADA, TEXT)
+        log.set(ADA, "tone", "new")
+        answered = log.set(ADA, "answer_detail", "new")
+        late = log.candidate(
+            ADA, "tone", "x", source=turn, quote="Mornings", retires=scoped("theme", "answer_detail", "size")
+        )
+        stores = project(log)
+        record = stores.record(late)
+        assert (record.verdict, record.retired) == (Effect.LATE, (Effect.DELETED, Effect.LATE, Effect.DELETED))
+        assert stores.value(ADA, "tone") == "new"
+        assert stores.value(ADA, "theme") is UNSET
+        entry = stores.entry(ADA, "answer_detail")
+        assert entry is not None
+        assert entry.record.sequence == answered.sequence
+
+    def test_a_retired_key_is_conditional_on_the_sequence_of_what_retired_it(self, log: Log) -> None:
+        log.set(ADA, "theme", "dark")
+        moved = log.set(ADA, "tone", "brief", retires=scoped("theme"))
+        assert verdict(log, log.set(ADA, "theme", 1, expected_sequence=moved.sequence)) == Effect.ADDED
+
+    def test_a_copy_retires_nothing_again(self, log: Log) -> None:
+        moved = log.set(ADA, "tone", "brief", retires=scoped("theme"))
+        log.set(ADA, "theme", "dark")
+        copy = log.copy(moved)
+        assert project(log).record(copy).retired is None
+        assert project(log).value(ADA, "theme") == "dark"
+
+    @pytest.mark.parametrize(
+        "retires",
+        [
+            scoped("tone"),
+            scoped("theme", "guess", "theme"),
+            scoped(*(f"k{number}" for number in range(limits.MAX_RETIRES + 1))),
+            [{"scope": "nowhere", "key": "theme"}],
+            [{"key": "theme"}],
+            ["theme"],
+        ],
+    )
+    def test_its_own_key_a_key_twice_and_too_many_are_malformed(self, log: Log, retires: list[Any]) -> None:
+        data: dict[str, Any] = {"owner": ADA, "scope": "global", "event_id": event_id(70), "v": 1, "operation": "set"}
+        data |= {"actor": {"service": "app"}, "key": "tone", "body": {"value": 1}, "retires": retires}
+        log.append(b"k", json.dumps(data).encode())
+        (record,) = project(log).records(ADA)
+        assert record.reason == Reason.MALFORMED
 
 
 def test_the_first_check_that_fails_gives_the_reason() -> None:

@@ -16,9 +16,9 @@ from lastword_schemas.authority import PLANNED_FIELDS, PLANNED_OPERATIONS, Autho
 from lastword_schemas.control import GENESIS_KEY, REGISTRY_KEY, Genesis, RegistryRecord, parse_control
 from lastword_schemas.envelope import VERSION
 from lastword_schemas.errors import InvalidInput
-from lastword_schemas.identity import Owner, check_name
+from lastword_schemas.identity import Owner, check_key, check_name, check_scope
 from lastword_schemas.model import parse_instant
-from lastword_schemas.positions import parse_receipt
+from lastword_schemas.positions import MAX_SEQUENCE, parse_receipt
 
 
 class LogRecord(msgspec.Struct, frozen=True, gc=False):
@@ -48,6 +48,13 @@ class Body(msgspec.Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     quote: str | None = None
 
 
+class ScopedKey(msgspec.Struct, forbid_unknown_fields=True, frozen=True, gc=False):
+    """One of the owner's keys."""
+
+    scope: str
+    key: str
+
+
 class Event(msgspec.Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     """An envelope as it stands in the log, of the right form; whether it counts is not said yet."""
 
@@ -69,6 +76,8 @@ class Event(msgspec.Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     occurred_at: str | None = None
     published_at: str | None = None
     expires_at: str | None = None
+    expected_sequence: int | None = None
+    retires: tuple[ScopedKey, ...] | None = None
     kid: str = ""
 
     @property
@@ -80,6 +89,11 @@ class Event(msgspec.Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     def source_id(self) -> bytes | None:
         """Of a candidate: the 16 bytes of the cited event's id."""
         return None if self.source_event_id is None else bytes.fromhex(self.source_event_id.replace("-", ""))
+
+    @property
+    def retired_keys(self) -> tuple[tuple[str, str], ...] | None:
+        """Scope and key of each key that it retires; None for none."""
+        return tuple((other.scope, other.key) for other in self.retires) if self.retires else None
 
     @property
     def value(self) -> bytes | None:
@@ -122,7 +136,7 @@ _LITERALS = frozenset({b"true", b"false", b"null"})
 
 
 def decode(record: LogRecord) -> Decoded:
-    """What a log record is. Identities (owner, scope, key) have only their types checked: see `Identities`."""
+    """What a log record is. Its own owner, scope and key have only their types checked: see `Identities`."""
     value = record.value
     if value is None:
         return Undecodable("the record has no value")
@@ -175,6 +189,8 @@ def _check(event: Event) -> None:
         _check_citation(event)
     elif event.source_receipt is not None or event.span is not None or body.quote is not None:
         raise _misfit(event, "source_receipt, span or quote")
+    if event.expected_sequence is not None or event.retires is not None:
+        _check_condition(event)
     if event.kid:
         raise _misfit(event, "kid")
     if event.confidence is not None and not 0 <= event.confidence <= 1:
@@ -200,6 +216,21 @@ def _check_citation(event: Event) -> None:
         if not 0 <= event.span[0] < event.span[1] <= limits.MAX_TEXT_LENGTH:
             raise InvalidInput("span is not [start, end]", field="span")
         _check_length("quote", event.body.quote, limits.MAX_QUOTE_LENGTH)
+
+
+def _check_condition(event: Event) -> None:
+    if (expected := event.expected_sequence) is not None and (
+        event.operation is Operation.SAY or event.source_event_id is not None or not 0 <= expected <= MAX_SEQUENCE
+    ):
+        raise _misfit(event, "expected_sequence")
+    retired = event.retired_keys or ()
+    if retired and event.operation is not Operation.SET:
+        raise _misfit(event, "retires")
+    for scope, key in retired:
+        check_scope(scope)
+        check_key(key)
+    if len(retired) > limits.MAX_RETIRES or len({(event.scope, event.key), *retired}) <= len(retired):
+        raise InvalidInput("retires has too many keys, a key twice or the event's own", field="retires")
 
 
 def _check_value(value: msgspec.Raw | msgspec.UnsetType) -> None:

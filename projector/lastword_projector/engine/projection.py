@@ -28,6 +28,7 @@ from lastword_projector.engine.verdict import (
     judge_authority,
     judge_citation,
     judge_event,
+    judge_expected,
     same_content,
 )
 from lastword_schemas.authority import AuthorityRank, Operation, Role
@@ -159,6 +160,9 @@ class Projection:
                     events[owner, source] = None
                 if item.key is not None and (ref := (owner, item.scope, item.key)) not in known:
                     entries[ref] = None
+                for scope, key in item.retired_keys or ():
+                    if (ref := (owner, scope, key)) not in known:
+                        entries[ref] = None
             elif isinstance(item, Malformed):
                 events[item.owner, item.event_id] = None
         return Needs([EventRef(*ref) for ref in events if ref not in self._events], [KeyRef(*ref) for ref in entries])
@@ -177,9 +181,10 @@ class Projection:
         for key_ref, records in (histories or {}).items():
             stored = {record.sequence for record in records}
             self._histories[key_ref] = records + [
-                record
+                part
                 for owner, record in self.changes.records
-                if record.counts and (owner, record.scope, record.key) == key_ref and record.sequence not in stored
+                if owner == key_ref.owner and record.sequence not in stored
+                if (part := record.part_of(key_ref.scope, key_ref.key)) is not None
             ]
 
     def take_changes(self) -> Changes:
@@ -258,6 +263,7 @@ class Projection:
             judge_event(event, kafka_key == record.key, self.keys)
             or (None if event.source_event_id is None else self._cite(event, made, record.offset))
             or judge_authority(event, self.keys)
+            or (None if event.expected_sequence is None else self._expect(event, event.expected_sequence))
         )
         if refusal is not None:
             _refuse(made, refusal)
@@ -268,24 +274,45 @@ class Projection:
         return self._keep(ref, made)
 
     def _fold(self, owner: str, scope: str, key: str, made: Record) -> None:
-        ref = (owner, scope, key)
-        if ref not in self._entries:
-            raise NotLoaded(Needs(entries=[KeyRef(*ref)]))
-        before = self._entries[ref]
-        effect, stepped, related = step(before, made)
-        if stepped is NEEDS_HISTORY and ref not in self._histories:
+        """Fold an event and the deletes that it brings: all of it, or nothing where something is not loaded."""
+        refs = [(owner, scope, key), *((owner, *other) for other in made.retires or ())]
+        parts = [made, *made.deletes()]
+        steps = [self._step(ref, part) for ref, part in zip(refs, parts, strict=True)]
+        for ref, part, (effect, entry, _) in zip(refs, parts, steps, strict=True):
+            part.verdict = effect.value
+            self._put(ref, part, entry)
+        made.related = steps[0][2]
+        if made.retires:
+            made.retired = tuple(delete.verdict for delete in parts[1:])
+
+    def _step(self, ref: tuple[str, str, str], record: Record) -> tuple[Effect, Entry, tuple[int, ...] | None]:
+        effect, entry, related = step(self._entry(ref), record)
+        if entry is not NEEDS_HISTORY:
+            return effect, entry, related
+        if ref not in self._histories:
             raise NotLoaded(Needs(histories=[KeyRef(*ref)]))
-        made.verdict, made.related = effect.value, related
-        entry = fold([*self._histories[ref], made]) if stepped is NEEDS_HISTORY else stepped
-        if entry is None:
+        refolded = fold([*self._histories[ref], record])
+        if refolded is None:
             raise AssertionError("a fold of events has an entry")
+        return effect, refolded, related
+
+    def _put(self, ref: tuple[str, str, str], record: Record, entry: Entry) -> None:
         if ref in self._histories:
-            self._histories[ref].append(made)
-        self._entries[ref] = entry
+            self._histories[ref].append(record)
+        before, self._entries[ref] = self._entries[ref], entry
         if entry is not before:
             changed = self.changes.entries.get(ref)
             started_from = changed[0] if changed else before.mark if before else NO_MARK
             self.changes.entries[ref] = (started_from, entry)
+
+    def _entry(self, ref: tuple[str, str, str]) -> Entry | None:
+        if ref not in self._entries:
+            raise NotLoaded(Needs(entries=[KeyRef(*ref)]))
+        return self._entries[ref]
+
+    def _expect(self, event: Event, expected_sequence: int) -> Refusal | None:
+        """Judge a conditional statement, which has a key."""
+        return judge_expected(expected_sequence, self._entry((event.owner, event.scope, event.key or "")))
 
     def _cite(self, event: Event, made: Record, offset: int) -> Refusal | None:
         """Judge what a candidate cites; if that is right, it gets its source's place."""
@@ -373,6 +400,8 @@ def _record_of(record: LogRecord, event: Event, sequence: int) -> Record:
         event.confidence,
         None if event.occurred_at is None else to_micros(parse_instant(event.occurred_at)),
         None if event.expires_at is None else to_micros(parse_instant(event.expires_at)),
+        expected_sequence=event.expected_sequence,
+        retires=event.retired_keys,
     )
 
 

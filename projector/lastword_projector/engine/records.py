@@ -1,9 +1,11 @@
 """What the projection keeps: a `Record` for every event (history) and an `Entry` for every key (profile)."""
 
 import re
+from collections.abc import Sequence
 from typing import Final, NewType
 
 import msgspec
+from msgspec.structs import replace
 
 from lastword_schemas import jsontext
 
@@ -64,6 +66,14 @@ class Record(msgspec.Struct, array_like=True, gc=False):
     detail: str | None = None
     related: tuple[int, ...] | None = None
     """Of `late` the entry's source sequence and the event's; of a duplicate the first copy's sequence."""
+    expected_sequence: int | None = None
+    """Of a conditional statement."""
+    retires: tuple[tuple[str, str], ...] | None = None
+    """Scope and key of the other keys that a set deletes."""
+    retired: tuple[str, ...] | None = None
+    """Of one that counts: the effect on each of those, in their order."""
+    retired_by: tuple[str, str] | None = None
+    """Of the delete of a retired key: scope and key of the set that brought it. In no history; see `parts`."""
 
     @property
     def counts(self) -> bool:
@@ -89,6 +99,42 @@ class Record(msgspec.Struct, array_like=True, gc=False):
     def mark(self) -> Mark:
         """The event's mark; its ordinal is the start of the span, 0 without one."""
         return mark_of(self.source_sequence, self.authority, self.span[0] if self.span else 0)
+
+    def parts(self) -> "Sequence[Record]":
+        """What the event does, key by key: itself, and the deletes of the keys that it retires; nothing if it does not
+        count or is a turn."""
+        if not self.counts or self.key is None:
+            return ()
+        return (self, *self.deletes()) if self.retires else (self,)
+
+    def part_of(self, scope: str, key: str) -> "Record | None":
+        """What the event does to one key."""
+        if not self.retires:  # nearly always
+            return self if self.scope == scope and self.key == key and self.counts else None
+        return next((part for part in self.parts() if (part.scope, part.key) == (scope, key)), None)
+
+    def deletes(self) -> "list[Record]":
+        """The deletes of the keys that it retires: each has the event's id, place and mark."""
+        if self.retires is None or self.key is None:
+            return []
+        effects = self.retired or ("",) * len(self.retires)
+        return [
+            replace(
+                self,
+                operation="delete",
+                scope=scope,
+                key=key,
+                value=None,
+                expires_at=None,
+                verdict=effect,
+                related=None,
+                expected_sequence=None,
+                retires=None,
+                retired=None,
+                retired_by=(self.scope, self.key),
+            )
+            for (scope, key), effect in zip(self.retires, effects, strict=True)
+        ]
 
     @property
     def is_delete(self) -> bool:

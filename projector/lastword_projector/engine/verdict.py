@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from lastword_projector.engine.decode import Event, actor_problem
 from lastword_projector.engine.keys import Keys
-from lastword_projector.engine.records import Record, canonical_value
+from lastword_projector.engine.records import Entry, Record, canonical_value
 from lastword_schemas.authority import AuthorityRank, Operation
 from lastword_schemas.model import parse_instant, to_micros
 from lastword_schemas.positions import parse_receipt
@@ -37,16 +37,20 @@ def same_content(event: Event, first: Record) -> bool:
         == (event.actor.service, event.actor.role, event.authority.rank)
         and (first.source_event_id, first.span, first.quote) == (event.source_id, event.span, body.quote)
         and (first.text, first.confidence, first.expires_at) == (body.text, event.confidence, expires_at)
+        and (first.expected_sequence, first.retires) == (event.expected_sequence, event.retired_keys)
     )
 
 
 def judge_event(event: Event, key_matches: bool, keys: Keys) -> Refusal | None:
-    """Checks of the event alone: its record key, its key, its value, its actor."""
+    """Checks of the event alone: its record key, its keys, its value, its actor."""
     if not key_matches:
         return Refusal(Reason.KEY_MISMATCH, "the record's Kafka key is not owner/scope/key of the envelope")
     if event.key is not None:
         if keys.get(event.key) is None:
-            return Refusal(Reason.UNDECLARED_KEY, f"'{event.key}' is not declared in the registry in force")
+            return _undeclared(event.key)
+        for other in event.retires or ():
+            if keys.get(other.key) is None:
+                return _undeclared(other.key)
         if keys.has_schema(event.key) and (value := event.value) is not None:
             problem = keys.value_problem(event.key, value)
             if problem is not None:
@@ -84,15 +88,38 @@ def judge_citation(event: Event, source: Record | None, *, log_id: str, partitio
 
 
 def judge_authority(event: Event, keys: Keys) -> Refusal | None:
-    """Whether the event has the weight that its key asks for."""
-    if event.key is None or (declaration := keys.get(event.key)) is None:
+    """Whether the event has the weight that its key asks for, and each key that it retires."""
+    if event.key is None:
         return None
-    if event.authority.rank < declaration.min_authority.rank:
-        return Refusal(
-            Reason.AUTHORITY_TOO_LOW,
-            f"'{event.key}' takes authority '{declaration.min_authority}' or higher, this is '{event.authority}'",
-        )
+    if (refusal := _too_low(event, event.key, keys)) is not None or event.retires is None:
+        return refusal
+    return next((found for other in event.retires if (found := _too_low(event, other.key, keys))), None)
+
+
+def judge_expected(expected_sequence: int, entry: Entry | None) -> Refusal | None:
+    """Whether the entry that a conditional statement meets is the one that it expects."""
+    found = 0 if entry is None else entry.record.source_sequence
+    if entry is not None and entry.unresolved:
+        detail = f"expected_sequence is {expected_sequence}, and the entry, at sequence {found}, is unresolved"
+        return Refusal(Reason.EXPECTED_SEQUENCE, detail)
+    if found != expected_sequence:
+        what = "there is no entry (0)" if entry is None else f"the entry's source sequence is {found}"
+        return Refusal(Reason.EXPECTED_SEQUENCE, f"expected_sequence is {expected_sequence}, {what}")
     return None
+
+
+def _undeclared(key: str) -> Refusal:
+    return Refusal(Reason.UNDECLARED_KEY, f"'{key}' is not declared in the registry in force")
+
+
+def _too_low(event: Event, key: str, keys: Keys) -> Refusal | None:
+    declaration = keys.get(key)
+    if declaration is None or event.authority.rank >= declaration.min_authority.rank:
+        return None
+    return Refusal(
+        Reason.AUTHORITY_TOO_LOW,
+        f"'{key}' takes authority '{declaration.min_authority}' or higher, this is '{event.authority}'",
+    )
 
 
 def _judge_reading(event: Event, source: Record) -> Refusal | None:

@@ -46,7 +46,7 @@ def commit(
     spare: list[bytes] = []
     projected_at = f"{now_ms:013d}"
     for (owner, scope, key), (started_from, entry) in changes.entries.items():
-        number = numbers.get(entry.record.sequence)
+        number = numbers.get(entry.record.sequence) if entry.record.retired_by is None else None
         if number is None:
             spare.append(pack_record(entry.record))
             number = len(records) // 2 + len(spare)
@@ -96,8 +96,8 @@ def index(names: Names, partition: int, owner: str) -> Plan[None]:
         keys = ScriptKeys(mark)
         arguments: list[str | bytes | int] = [ended, ended + len(items)]
         for place, record in enumerate(records_of(items), ended):
-            if record.counts and record.key is not None:
-                name = names.of(partition).key_index(owner, field_of(record.scope, record.key))
+            for part in record.parts():
+                name = names.of(partition).key_index(owner, field_of(part.scope, part.key or ""))
                 arguments += (keys.index(name), record.source_sequence, place)
         (done,) = yield [script_call("index", keys.names, arguments, int)]
         if not done or len(items) < SLICE:

@@ -66,9 +66,9 @@ class MemoryStore:
     def key_history(self, partition: int, ref: KeyRef, *, below: int) -> list[Record]:
         """See `Store`."""
         return [
-            record
+            part
             for record in self.history(partition, ref.owner)
-            if record.sequence < below and record.counts and (record.scope, record.key) == (ref.scope, ref.key)
+            if record.sequence < below and (part := record.part_of(ref.scope, ref.key)) is not None
         ]
 
     def history(self, partition: int, owner: str) -> list[Record]:

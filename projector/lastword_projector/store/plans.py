@@ -197,9 +197,7 @@ def _window(names: Names, partition: int, ref: KeyRef, newest: int, passed: int,
     (reply,) = yield [script_call("window", keys, [newest, passed, count, SLICE], list)]
     indexed = list(records_of(reply[1]))
     records = [
-        record
-        for record in (*records_of(reply[0]), *indexed)
-        if record.counts and (record.scope, record.key) == (ref.scope, ref.key)
+        part for record in (*records_of(reply[0]), *indexed) if (part := record.part_of(ref.scope, ref.key)) is not None
     ]
     oldest = indexed[-1].source_sequence if indexed else -1
     return _Window(records, oldest, bool(reply[2]))
