@@ -13,8 +13,9 @@ from lastword_projector.engine.decode import LogRecord
 from lastword_projector.engine.projection import Changes
 from lastword_projector.engine.records import MARK_LENGTH, pack_record
 from lastword_projector.projector import PartitionProjector
+from lastword_projector.store.event_ids import EventIds, event_digest, run_item
 from lastword_projector.store.memory import MemoryStore, Settled
-from lastword_projector.store.names import Names, bucket_of, event_digest, field_of
+from lastword_projector.store.names import Names, bucket_of, field_of
 from lastword_projector.store.packing import pack_head
 from lastword_projector.store.ports import Checkpoint
 from lastword_projector.worker.dead_letters import MutedDeadLetters
@@ -27,6 +28,7 @@ Stored = dict[str, dict[bytes, bytes]]
 
 _SEQUENCE_LENGTH = 16
 _PROJECTED_AT_LENGTH = 13
+_DIGEST_LENGTH, _ITEM_LENGTH = 16, 23
 _SILENCE_S = 30.0
 
 
@@ -54,8 +56,8 @@ def compare(settings: ConnectionSettings, log: LogIdentity) -> list[Compared]:
     folded = _fold(settings, log)
     with redis.Redis.from_url(settings.redis.get_secret_value()) as client:
         stored = _stored(client, settings.namespace)
-    sorts = {"p": "entries", "e": "event ids", "h": "histories", "c": "checkpoints"}
-    return [_compared(name, _of_sort(folded, sort), _of_sort(stored, sort)) for sort, name in sorts.items()]
+    sorts = {"p": "entries", "er": "event ids", "h": "histories", "c": "checkpoints"}
+    return [_compared(name, _of_sorts(folded, sort), _of_sorts(stored, sort)) for sort, name in sorts.items()]
 
 
 class _Kept(MemoryStore):
@@ -64,6 +66,7 @@ class _Kept(MemoryStore):
     def __init__(self, names: Names, into: Stored) -> None:
         super().__init__()
         self._names, self._into = names, into
+        self._ids: dict[int, EventIds] = {}
 
     def commit(
         self, partition: int, genesis: Genesis, before: Checkpoint | None, changes: Changes, now_ms: int
@@ -73,9 +76,13 @@ class _Kept(MemoryStore):
         for (owner, scope, key), (_, entry) in changes.entries.items():
             packed = pack_head(entry, "").encode() + pack_record(entry.record)
             self._keep(names.profile(owner), field_of(scope, key).encode(), packed)
+        ids = self._ids.setdefault(partition, EventIds())
         for (owner, event_id), sequence in changes.events:
-            digest = event_digest(owner, event_id)
-            self._keep(names.events[bucket_of(digest)], digest, b"%d" % sequence)
+            digest, run = event_digest(owner, event_id), ids.place(event_id)
+            if run is None:
+                self._keep(names.buckets[bucket_of(digest)], digest, b"%d" % sequence)
+            else:
+                self._keep(names.run(run.hex()), digest, run_item(digest, sequence))
         for owner, record in changes.records:
             self._keep(names.history(owner), f"{record.sequence:016d}".encode(), pack_record(record))
         stored = self.checkpoint(partition)
@@ -131,6 +138,8 @@ def _stored(client: "redis.Redis", namespace: str) -> Stored:
                 found[name] = {field: _without_time(value) for field, value in _hash(client, raw).items()}
             case "e":
                 found[name] = _hash(client, raw)
+            case "r":
+                found[name] = _run(client, raw)
             case "h":
                 items: list[bytes] = client.lrange(name, 0, -1)  # type: ignore[assignment]
                 found[name] = {item[:_SEQUENCE_LENGTH]: item[_SEQUENCE_LENGTH:] for item in items}
@@ -146,20 +155,27 @@ def _hash(client: "redis.Redis", name: bytes) -> dict[bytes, bytes]:
     return found
 
 
+def _run(client: "redis.Redis", name: bytes) -> dict[bytes, bytes]:
+    items: bytes = client.get(name)  # type: ignore[assignment]
+    parts = [items[first : first + _ITEM_LENGTH] for first in range(0, len(items), _ITEM_LENGTH)]
+    return {part[:_DIGEST_LENGTH]: part for part in parts}
+
+
 def _without_time(value: bytes) -> bytes:
     return value[:MARK_LENGTH] + value[MARK_LENGTH + _PROJECTED_AT_LENGTH :]
 
 
 def _sort_of(name: str) -> str:
-    """`p`, `e`, `h` or `c`; the first letter behind the partition's prefix."""
-    return name.partition("}:")[2][:1]
+    """`p`, `e`, `r`, `h` or `c`; the first letter behind the partition's prefix; empty for what follows from them."""
+    sort = name.partition("}:")[2]
+    return "" if sort == "runs" else sort[:1]
 
 
-def _of_sort(stored: Stored, sort: str) -> Mapping[tuple[str, bytes], bytes]:
+def _of_sorts(stored: Stored, sorts: str) -> Mapping[tuple[str, bytes], bytes]:
     return {
         (name, field): value
         for name, fields in stored.items()
-        if _sort_of(name) == sort
+        if _sort_of(name) and _sort_of(name) in sorts
         for field, value in fields.items()
     }
 

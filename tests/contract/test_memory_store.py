@@ -1,5 +1,7 @@
 """The store in memory keeps the contract."""
 
+from dataclasses import replace
+
 import pytest
 
 from lastword_projector.store.memory import MemoryStore
@@ -13,6 +15,10 @@ class TestMemoryStore(StoreContract):
     @pytest.fixture
     def kept(self) -> Store:
         return MemoryStore()
+
+    def set_back(self, store: Store, partition: int) -> None:
+        assert isinstance(store, MemoryStore)
+        store._checkpoints[partition] = replace(store._checkpoints[partition], next_sequence=0)
 
     def stubs(self, store: Store, partition: int) -> list[tuple[int, str]]:
         assert isinstance(store, MemoryStore)

@@ -11,8 +11,9 @@ from lastword_projector.engine.records import Record, pack_record
 from lastword_projector.projector import PartitionProjector
 from lastword_projector.store import commits, plans
 from lastword_projector.store.calls import SCRIPTS, Plan, script
+from lastword_projector.store.event_ids import event_digest
 from lastword_projector.store.memory import Settled
-from lastword_projector.store.names import Names, bucket_of, event_digest
+from lastword_projector.store.names import Names, bucket_of
 from lastword_projector.store.packing import pack_head
 from lastword_projector.store.pipe import Pipe, ScriptsGone
 from lastword_projector.store.ports import Checkpoint, CommitRefused, Loaded, Store, StoreUnavailable
@@ -117,6 +118,9 @@ class TestRedisStore(StoreContract):
     def _client(self, client: "redis.Redis") -> None:
         self.client = client
 
+    def set_back(self, store: Store, partition: int) -> None:
+        self.client.hset(Names("main").of(partition).checkpoint, "next", f"{0:016d}")
+
     def stubs(self, store: Store, partition: int) -> list[tuple[int, str]]:
         items = self.client.lrange(Names("main").of(partition).dead, 0, -1)
         assert isinstance(items, list)
@@ -133,7 +137,7 @@ class TestRedisStore(StoreContract):
     def test_every_key_of_a_partition_has_its_hash_tag(self, client: "redis.Redis", begun: Store) -> None:
         keys = client.keys("*")
         assert isinstance(keys, list)
-        assert len(keys) == 4  # checkpoint, profile, event ids; and now the history comes with them
+        assert len(keys) == 5  # checkpoint, what was written, profile, event ids, history
         assert all(str(key).startswith("b'lw:main:{p0}:") for key in keys)
 
     def test_clearing_removes_one_partition_of_one_namespace(
@@ -143,11 +147,11 @@ class TestRedisStore(StoreContract):
         commit(stores[1], None, changes(3))
         commit(stores[0], None, changes(3), genesis(1))
         commit(stores[0], None, changes(3), Genesis.model_validate(genesis(2).model_dump() | {"partition": 10}))
-        assert stores[0].clear(0) == 4
+        assert stores[0].clear(0) == 5
         assert stores[0].checkpoint(0) is None
         assert of_key(begun) == []
         assert events(begun, [event(5)]) == {event(5): None}
-        assert client.dbsize() == 3
+        assert client.dbsize() == 6
         assert stores[0].clear(0) == 0
         for store in stores:
             store.reset()
@@ -285,7 +289,7 @@ class TestBeingEmptied:
     def test_clearing_that_was_broken_off_can_be_done_again(
         self, being_emptied: RedisStore, client: "redis.Redis"
     ) -> None:
-        assert being_emptied.clear(0) == 4
+        assert being_emptied.clear(0) == 5
         assert client.dbsize() == 0
         assert being_emptied.checkpoint(0) is None
         commit(being_emptied, None, changes(10, Write(TONE, 5)))
@@ -311,7 +315,7 @@ class TestBeingEmptied:
                     return int(done.value)
 
         there = client.dbsize()
-        assert pipe.run(watched()) == there == 4001
+        assert pipe.run(watched()) == there == 4002
         assert len(seen) > 5
         assert seen == [b"being-emptied"] * (len(seen) - 1) + [None]
         assert client.dbsize() == 0
@@ -430,7 +434,7 @@ def _unreachable(self: object) -> None:
 
 def test_a_key_of_another_type_moves_no_checkpoint(in_redis: RedisStore, client: "redis.Redis") -> None:
     """The history comes first and Redis takes nothing back; so it may be ahead, and is taken up once that is mended."""
-    bucket = Names("main").of(0).events[bucket_of(event_digest(*event(5)))]
+    bucket = Names("main").of(0).buckets[bucket_of(event_digest(*event(5)))]
     client.set(bucket, "somebody wrote here")
     made = changes(10, events=[(event(5), 5)])
     with pytest.raises(StoreUnavailable):

@@ -25,7 +25,7 @@ from tests.support import logs
 
 Bug = Callable[[], AbstractContextManager[object]]
 
-CHECK_OF_THE_ENTRY = "if mark ~= ARGV[a + 2] or string.sub(ARGV[a + 3], 1, MARK_LENGTH) < mark then"
+CHECK_OF_THE_ENTRY = "if mark ~= ARGV[a + 1] or sub(ARGV[a + 2], 1, MARK_LENGTH) < mark then"
 """What `commit.lua` compares before it sets."""
 
 

@@ -25,7 +25,7 @@ from lastword_schemas.control import Genesis
 from lastword_schemas.verdicts import Effect
 
 _COMPARE = """\
-  if mark ~= ARGV[a + 2] or string.sub(ARGV[a + 3], 1, MARK_LENGTH) < mark then return {'mark', ARGV[a + 1]} end
+    if mark ~= ARGV[a + 1] or sub(ARGV[a + 2], 1, MARK_LENGTH) < mark then return {'mark', ARGV[a]} end
 """
 
 
@@ -46,8 +46,8 @@ class UnguardedStore(RedisStore):
     def commit(
         self, partition: int, genesis: Genesis, before: Checkpoint | None, changes: Changes, now_ms: int
     ) -> Pending[None]:
-        plan = commits.commit(self._names, partition, genesis, before, changes, now_ms)
-        return self._pipe.send(self._unguarded(plan))
+        plan = commits.commit(self._names, partition, self._ids_of(partition), genesis, before, changes, now_ms)
+        return self._pipe.send(self._following(partition, self._unguarded(plan)))
 
     def _unguarded(self, plan: Plan[None]) -> Plan[None]:
         (call,) = next(plan)

@@ -61,6 +61,10 @@ class ScriptKeys:
         self.names = list(names)
         self._index_of = {name: index for index, name in enumerate(names, 1)}
 
+    def add_new(self, name: str) -> None:
+        """Put a name at the end, whether it is there already or not."""
+        self.names.append(name)
+
     def index(self, name: str) -> int:
         """The index of a name, from 1."""
         index = self._index_of.get(name)

@@ -1,10 +1,14 @@
 """What a commit asks of Redis: history, entries, event ids and checkpoint in one step; key indexes; emptying."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from lastword_projector.engine.projection import FOLD_VERSION, Changes
-from lastword_projector.engine.records import Record, pack_record
+from lastword_projector.engine.records import Entry, Mark, pack_record
 from lastword_projector.store.calls import Call, Plan, ScriptKeys, script_call
-from lastword_projector.store.names import Names, bucket_of, event_digest, field_of
-from lastword_projector.store.packing import pack_head
+from lastword_projector.store.event_ids import EventIds, event_digest, run_item
+from lastword_projector.store.names import Names, PartitionNames, bucket_of, field_of
+from lastword_projector.store.packing import pack_entry
 from lastword_projector.store.plans import BEING_EMPTIED, SLICE, records_of
 from lastword_projector.store.ports import Checkpoint, CommitRefused, OtherProjection
 from lastword_schemas import jsontext
@@ -13,73 +17,132 @@ from lastword_schemas.positions import sequence_of
 
 
 def commit(
-    names: Names, partition: int, genesis: Genesis, before: Checkpoint | None, changes: Changes, now_ms: int
+    names: Names,
+    partition: int,
+    ids: EventIds,
+    genesis: Genesis,
+    before: Checkpoint | None,
+    changes: Changes,
+    now_ms: int,
 ) -> Plan[None]:
     """Write history, entries, event ids and checkpoint in one step. Raises CommitRefused or OtherProjection.
 
-    Where a history has grown long, its key indexes are brought up to date after that.
+    `ids` goes on with the events of this commit. Where a history has grown long, its key indexes are brought up to date
+    after that.
     """
     own = names.of(partition)
-    keys = ScriptKeys(own.checkpoint)
+    keys = ScriptKeys(own.checkpoint, own.written, own.runs)
     fields: list[str | bytes] = []
     if before is None:
         fields += ["genesis", jsontext.canonical(genesis.model_dump(mode="json"))]
         fields += ["clock", "broker" if changes.stamped else "publisher"]
     if changes.registry is not None:
         fields += ["registry", changes.registry.to_canonical()]
-    of_owner: dict[str, list[Record]] = {}
-    for owner, record in changes.records:
-        of_owner.setdefault(owner, []).append(record)
-    histories: list[str | bytes | int] = []
-    records: list[str | bytes | int] = []
-    numbers: dict[int, int] = {}
-    for owner, made in of_owner.items():
-        histories += (keys.index(own.history(owner)), len(made))
-        for record in made:
-            records += (f"{record.sequence:016d}", pack_record(record))
-            numbers[record.sequence] = len(records) // 2
-    for letter in changes.dead:
-        sequence = sequence_of(genesis.generation, letter.record.offset)
-        histories += (keys.index(own.dead), 1)
-        records += (f"{sequence:016d}", letter.problem)
-    entries: list[str | bytes | int] = []
-    spare: list[bytes] = []
-    projected_at = f"{now_ms:013d}"
-    for (owner, scope, key), (started_from, entry) in changes.entries.items():
-        number = numbers.get(entry.record.sequence) if entry.record.retired_by is None else None
-        if number is None:
-            spare.append(pack_record(entry.record))
-            number = len(records) // 2 + len(spare)
-        profile = keys.index(own.profile(owner))
-        entries += (profile, field_of(scope, key), started_from, pack_head(entry, projected_at), number)
-    events: list[str | bytes | int] = []
-    for (owner, event_id), sequence in changes.events:
-        digest = event_digest(owner, event_id)
-        events += (keys.index(own.events[bucket_of(digest)]), digest, sequence)
-    arguments = [
+    groups = _groups(genesis, changes)
+    for group in groups:
+        keys.add_new(own.dead if group.owner is None else own.history(group.owner))
+        keys.add_new(own.dead if group.owner is None else own.profile(group.owner))
+    others, runs = _placed(own, keys, ids, changes.events)
+    arguments: list[str | bytes | int] = [
         f"{before.next_sequence:016d}" if before else "",
         f"{sequence_of(genesis.generation, changes.next_offset):016d}",
         genesis.log_id,
         FOLD_VERSION,
         len(fields) // 2,
-        len(histories) // 2,
-        len(records) // 2,
-        len(changes.entries),
-        len(changes.events),
-        len(spare),
+        len(groups),
+        len(others) // 3,
+        len(runs) // 4,
+        ids.greatest.hex(),
+        ids.run.hex(),
+        ids.count,
         *fields,
-        *histories,
-        *records,
-        *entries,
-        *events,
-        *spare,
     ]
+    for group in groups:
+        group.add_to(arguments, f"{now_ms:013d}")
+    arguments += others
+    arguments += runs
     (reply,) = yield [script_call("commit", keys.names, arguments, list)]
     _check_commit(partition, genesis, reply)
-    owners = list(of_owner)
     for number in reply[2:]:
-        if number < len(owners):  # the stubs of dead letters come after
-            yield from index(names, partition, owners[number])
+        if (owner := groups[number].owner) is not None:
+            yield from index(names, partition, owner)
+
+
+class _Group:
+    """What a commit brings of one owner; without an owner the stubs of dead letters."""
+
+    __slots__ = ("entries", "items", "owner")
+
+    def __init__(self, owner: str | None) -> None:
+        self.owner = owner
+        self.items: list[bytes] = []
+        """Of the history: sequence and packed record."""
+        self.entries: list[tuple[str, Mark, Entry]] = []
+        """Field, the mark folded from, the entry."""
+
+    def add_to(self, arguments: list[str | bytes | int], projected_at: str) -> None:
+        """Add it to the arguments of the script."""
+        arguments += (len(self.items), len(self.entries), *self.items)
+        for field, started_from, entry in self.entries:
+            arguments += (field, started_from, pack_entry(entry, projected_at))
+
+
+def _groups(genesis: Genesis, changes: Changes) -> list[_Group]:
+    of_owner: dict[str, _Group] = {}
+    for owner, record in changes.records:
+        group = of_owner.get(owner)
+        if group is None:
+            group = of_owner[owner] = _Group(owner)
+        group.items.append(b"%016d" % record.sequence + pack_record(record))
+    for (owner, scope, key), (started_from, entry) in changes.entries.items():
+        group = of_owner.get(owner)
+        if group is None:
+            group = of_owner[owner] = _Group(owner)
+        group.entries.append((field_of(scope, key), started_from, entry))
+    groups = list(of_owner.values())
+    if changes.dead:
+        dead = _Group(None)
+        for letter in changes.dead:
+            sequence = sequence_of(genesis.generation, letter.record.offset)
+            dead.items.append(f"{sequence:016d}{letter.problem}".encode())
+        groups.append(dead)
+    return groups
+
+
+class _Run(NamedTuple):
+    """What a commit adds to a run of event ids."""
+
+    first_id: bytes
+    """The run's name."""
+    before: bytes | None
+    """Of a new one: the first id of the run before it, empty if there is none. None if it goes on."""
+    items: list[bytes]
+
+
+def _placed(
+    own: PartitionNames, keys: ScriptKeys, ids: EventIds, events: Sequence[tuple[tuple[str, bytes], int]]
+) -> tuple[list[str | bytes | int], list[str | bytes | int]]:
+    """The arguments for event ids that are in no run, and for runs."""
+    others: list[str | bytes | int] = []
+    run = _Run(ids.run, None, [])
+    added = [run]
+    for (owner, event_id), sequence in events:
+        digest = event_digest(owner, event_id)
+        first_id = ids.place(event_id)
+        if first_id is None:
+            others += (keys.index(own.buckets[bucket_of(digest)]), digest, sequence)
+            continue
+        if first_id != run.first_id:
+            run = _Run(first_id, run.first_id, [])
+            added.append(run)
+        run.items.append(run_item(digest, sequence))
+    runs: list[str | bytes | int] = []
+    for run in added:
+        if run.items:
+            opened = "" if run.before is None else run.first_id.hex()
+            before = keys.index(own.run(run.before.hex())) if run.before else ""
+            runs += (keys.index(own.run(run.first_id.hex())), opened, before, b"".join(run.items))
+    return others, runs
 
 
 def index(names: Names, partition: int, owner: str) -> Plan[None]:

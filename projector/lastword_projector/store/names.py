@@ -1,6 +1,5 @@
 """The names of all Redis keys. Every key of a partition carries its hash tag, so that a partition is one slot."""
 
-import hashlib
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -9,7 +8,7 @@ from lastword_schemas.errors import InvalidInput
 
 _NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 EVENT_BUCKETS = 1024
-"""Hashes that the event-id index of a partition is spread over, so that each stays small and packed."""
+"""Hashes that the ids of a partition which are in no run are spread over, so that each stays small and packed."""
 
 
 class PartitionNames:
@@ -25,8 +24,19 @@ class PartitionNames:
         """
         self.dead = f"{self.prefix}dead"
         """List: sequence (16 digits), what was wrong with the record."""
-        self.events = tuple(f"{self.prefix}e:{bucket}" for bucket in range(EVENT_BUCKETS))
-        """Hashes, by bucket: digest of owner and event id (see `event_digest`) -> sequence of the first copy."""
+        self.written = f"{self.prefix}written"
+        """Hash of what was ever written, wherever the checkpoint stands: `next` (16 digits); `greatest`, `run` (hex of
+        event ids) and `count`, see `EventIds`.
+        """
+        self.runs = f"{self.prefix}runs"
+        """Sorted set, all scores 0: the runs' first event ids (hex)."""
+        self.run_prefix = f"{self.prefix}r:"
+        self.buckets = tuple(f"{self.prefix}e:{bucket}" for bucket in range(EVENT_BUCKETS))
+        """Hashes, by bucket: digest of owner and event id (see `event_ids`) -> sequence of the first copy."""
+
+    def run(self, first_id: str) -> str:
+        """String, items of 23 bytes: digest of owner and event id, sequence of the first copy (7 bytes, big-endian)."""
+        return f"{self.run_prefix}{first_id}"
 
     def profile(self, owner: str) -> str:
         """Hash: scope NUL key -> head (see `packing`), packed record that the pointer is on."""
@@ -79,12 +89,6 @@ def scope_and_key(field: bytes) -> tuple[str, str]:
     return scope, key
 
 
-@lru_cache(maxsize=16_384)
-def event_digest(owner: str, event_id: bytes) -> bytes:
-    """16 bytes that tell the events of all owners apart (BLAKE2b): ids are unique per owner only."""
-    return hashlib.blake2b(event_id + owner.encode("utf-8"), digest_size=16).digest()
-
-
 def bucket_of(digest: bytes) -> int:
-    """The bucket of the event-id index that a digest is in."""
+    """The bucket that a digest is in, of those for ids that are in no run."""
     return (digest[0] << 8 | digest[1]) % EVENT_BUCKETS

@@ -33,6 +33,8 @@ class Pipe:
         self._connection: Any = pool.make_connection()  # the one of this pool, whose count never falls
         self._connected = False
         self._sent: deque[_Step] = deque()
+        self.resets = 0
+        """How often what was sent was given up."""
 
     def send(self, plan: Plan[T]) -> "Reply[T]":
         """Send a plan's first calls; what follows is done when the reply is asked for."""
@@ -45,6 +47,7 @@ class Pipe:
     def reset(self) -> None:
         """Give up what was sent and not read; the next call connects anew."""
         self._sent.clear()
+        self.resets += 1
         self._connected = False
         self._connection.disconnect()
 

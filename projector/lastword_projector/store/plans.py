@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from lastword_projector.engine.fold import fold
-from lastword_projector.engine.projection import KeyRef, Needs
+from lastword_projector.engine.projection import EventRef, KeyRef, Needs
 from lastword_projector.engine.records import Entry, Record, sequence_in, unpack_record
 from lastword_projector.store.calls import Call, Plan, ScriptKeys, script_call, together
-from lastword_projector.store.names import Names, bucket_of, event_digest, field_of, scope_and_key
+from lastword_projector.store.event_ids import EventIds, event_digest, is_time_ordered
+from lastword_projector.store.names import Names, bucket_of, field_of, scope_and_key
 from lastword_projector.store.packing import StoredEntry, unpack_entry
 from lastword_projector.store.ports import (
     Checkpoint,
@@ -23,6 +24,7 @@ from lastword_schemas.registry import Registry
 SLICE = 256
 """Records fetched at a time from a history, so that no read blocks Redis for long."""
 _CHECKPOINT_FIELDS = ("next", "fold", "genesis", "registry", "clock")  # `read.lua` and `slice.lua` give the same
+_WRITTEN_FIELDS = ("greatest", "run", "count")
 _SEQUENCE_LENGTH = 16
 BEING_EMPTIED = b"being-emptied"
 """Stands where the next sequence should: no commit expects it."""
@@ -72,16 +74,46 @@ def checkpoints(names: Names, partitions: int) -> Plan[list[Checkpoint | None]]:
     return found
 
 
-def load(names: Names, partition: int, needs: Needs) -> Plan[Loaded]:
-    """Entries and events. Raises OtherProjection where the index has an event that the history lost."""
-    own, keys = names.of(partition), ScriptKeys()
-    arguments: list[str | bytes | int] = [len(needs.entries)]
+def opened(names: Names, partition: int) -> Plan[tuple[Checkpoint | None, EventIds]]:
+    """Where a projector goes on: how far the partition is projected, and its event-id index."""
+    found, written = yield [
+        Call(("HMGET", names.of(partition).checkpoint, *_CHECKPOINT_FIELDS), _checkpoint),
+        Call(("HMGET", names.of(partition).written, *_WRITTEN_FIELDS), _event_ids),
+    ]
+    return found, written or (EventIds.unknown() if found else EventIds())
+
+
+def event_ids(names: Names, partition: int) -> Plan[EventIds]:
+    """How far the event-id index of a partition has come; unknown if it was never written."""
+    (written,) = yield [Call(("HMGET", names.of(partition).written, *_WRITTEN_FIELDS), _event_ids)]
+    return written or EventIds.unknown()
+
+
+def _event_ids(fields: Sequence[bytes | None]) -> EventIds | None:
+    greatest, run, count = fields
+    if greatest is None or run is None or count is None:
+        return None
+    return EventIds(bytes.fromhex(greatest.decode()), bytes.fromhex(run.decode()), int(count))
+
+
+def load(names: Names, partition: int, needs: Needs, new: Sequence[EventRef] = ()) -> Plan[Loaded]:
+    """Entries and events. Raises OtherProjection where the index has an event that the history lost.
+
+    Events that are known to be new are not asked for.
+    """
+    events: dict[EventRef, Record | None] = dict.fromkeys(new)
+    if not needs.entries and not needs.events:
+        return Loaded({}, events)
+    own = names.of(partition)
+    keys = ScriptKeys(own.runs)
+    arguments: list[str | bytes | int] = [own.run_prefix, len(needs.entries)]
     for owner, scope, key in needs.entries:
         arguments += (keys.index(own.profile(owner)), field_of(scope, key))
     for owner, event_id in needs.events:
         digest = event_digest(owner, event_id)
         arguments += (
-            keys.index(own.events[bucket_of(digest)]),
+            event_id.hex() if is_time_ordered(event_id) else "",
+            keys.index(own.buckets[bucket_of(digest)]),
             digest,
             keys.index(own.history(owner)),
         )
@@ -92,7 +124,8 @@ def load(names: Names, partition: int, needs: Needs) -> Plan[Loaded]:
             ref: None if value is None else unpack_entry(value).entry
             for ref, value in zip(needs.entries, values, strict=True)
         },
-        {
+        events
+        | {
             ref: None if item is None else _indexed_record(partition, item)
             for ref, item in zip(needs.events, items, strict=True)
         },

@@ -3,9 +3,11 @@
 from lastword_projector.engine.projection import Changes, KeyRef, Needs
 from lastword_projector.engine.records import Record
 from lastword_projector.store import commits, plans
+from lastword_projector.store.calls import Plan
+from lastword_projector.store.event_ids import EventIds
 from lastword_projector.store.names import Names
 from lastword_projector.store.pipe import Pipe
-from lastword_projector.store.ports import Checkpoint, Loaded, Pending
+from lastword_projector.store.ports import Checkpoint, CommitRefused, Loaded, Pending
 from lastword_schemas.control import Genesis
 
 
@@ -14,20 +16,28 @@ class RedisStore:
 
     def __init__(self, url: str, names: Names) -> None:
         self._pipe, self._names = Pipe(url), names
+        self._ids: dict[int, EventIds] = {}
+        self._resets = 0
 
     def checkpoint(self, partition: int) -> Checkpoint | None:
         """See `Store`."""
-        return self._pipe.run(plans.checkpoint(self._names, partition))
+        checkpoint, self._ids[partition] = self._pipe.run(plans.opened(self._names, partition))
+        return checkpoint
 
     def load(self, partition: int, needs: Needs) -> Pending[Loaded]:
         """See `Store`."""
-        return self._pipe.send(plans.load(self._names, partition, needs))
+        ids = self._ids_of(partition)
+        new = [ref for ref in needs.events if ids.is_new(ref.event_id)]
+        sought = [ref for ref in needs.events if not ids.is_new(ref.event_id)]
+        return self._pipe.send(plans.load(self._names, partition, Needs(sought, needs.entries), new))
 
     def commit(
         self, partition: int, genesis: Genesis, before: Checkpoint | None, changes: Changes, now_ms: int
     ) -> Pending[None]:
         """See `Store`."""
-        return self._pipe.send(commits.commit(self._names, partition, genesis, before, changes, now_ms))
+        ids = self._ids_of(partition)
+        plan = commits.commit(self._names, partition, ids, genesis, before, changes, now_ms)
+        return self._pipe.send(self._following(partition, plan))
 
     def key_history(self, partition: int, ref: KeyRef, *, below: int) -> list[Record]:
         """See `Store`."""
@@ -42,4 +52,21 @@ class RedisStore:
 
         Nobody can commit meanwhile.
         """
+        self._ids.pop(partition, None)
         return self._pipe.run(commits.clear(self._names, partition))
+
+    def _following(self, partition: int, commit: Plan[None]) -> Plan[None]:
+        """The commit; if it is refused, the event ids that it was to bring are not there."""
+        try:
+            yield from commit
+        except CommitRefused:
+            self._ids.pop(partition, None)
+            raise
+
+    def _ids_of(self, partition: int) -> EventIds:
+        if self._resets != self._pipe.resets:  # what was on its way then may not have come
+            self._ids.clear()
+            self._resets = self._pipe.resets
+        if partition not in self._ids:
+            self._ids[partition] = self._pipe.run(plans.event_ids(self._names, partition))
+        return self._ids[partition]

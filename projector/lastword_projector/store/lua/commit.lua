@@ -2,68 +2,84 @@
 -- from. Everything is checked before the first write. Sequences and marks are fixed-width decimal strings: they compare
 -- as strings, because Lua's numbers are doubles.
 --
--- KEYS  1 checkpoint, 2.. those that the arguments name by their index
+-- KEYS  1 checkpoint, 2 what was ever written, 3 runs of event ids;
+--       then of each group its history and its profile; then those that the arguments name by their index
 -- ARGV  1 expected next sequence ('' = no checkpoint yet), 2 new next sequence, 3 log id, 4 fold version,
---       5 number of checkpoint fields, 6 of histories, 7 of records, 8 of entries, 9 of events, 10 of spare records;
+--       5 number of checkpoint fields, 6 of groups, 7 of event ids that are in no run, 8 of runs,
+--       9 greatest time-ordered event id, 10 the last run's first id, 11 how many ids it has;
 --       then fields: name, value
---       histories: key index, number of records (in order)
---       records: sequence, packed
---       entries: profile key index, field, mark folded from ('' = none), head, number of its record (spare ones follow)
---       events: bucket key index, digest, sequence
---       spare records: packed (of entries whose record is not among this commit's)
+--       groups: number of records, of entries; items of the history (sequence, packed record), in order;
+--               entries: field, mark folded from ('' = none), value
+--       event ids in no run: bucket key index, digest, sequence
+--       runs: key index, first id if it is a new one ('' = it goes on), key index of the run before it ('' = none), items
 -- Announces the new next sequence on the sharded channel that has the checkpoint's own name.
--- Returns {'ok', the new next sequence, numbers of the histories that grew past a multiple of 64 ...}; 'already' (the
--- target is stored); or what does not agree: {'log'|'fold'|'checkpoint'|'mark', it}
-local MARK_LENGTH, SEQUENCE_LENGTH, STRIDE = 23, 16, 64
-local call = redis.call
+-- Returns {'ok', the new next sequence, numbers of the groups (from 0) whose history grew past a multiple of 64 ...};
+-- 'already' (the target is stored); or what does not agree: {'log'|'fold'|'checkpoint'|'mark', it}
+local MARK_LENGTH, SEQUENCE_LENGTH, STRIDE, MOST = 23, 16, 64, 1000
+local call, sub = redis.call, string.sub
 local stored = call('HMGET', KEYS[1], 'next', 'log', 'fold')
 if stored[2] and stored[2] ~= ARGV[3] then return {'log', stored[2]} end
 if stored[3] and stored[3] ~= ARGV[4] then return {'fold', stored[3]} end
 if stored[1] == ARGV[2] then return {'already', stored[1]} end
 if (stored[1] or '') ~= ARGV[1] then return {'checkpoint', stored[1] or ''} end
 
-local fields_at = 11
-local histories_at = fields_at + 2 * ARGV[5]
-local records_at = histories_at + 2 * ARGV[6]
-local entries_at = records_at + 2 * ARGV[7]
-local events_at = entries_at + 5 * ARGV[8]
-local spare_at = events_at + 3 * ARGV[9]
-local records = tonumber(ARGV[7])
+local groups, groups_at = tonumber(ARGV[6]), 12 + 2 * ARGV[5]
 
 -- A mark only rises, or stays where a late event or a refold changed something else.
-for a = entries_at, events_at - 1, 5 do
-  local value = call('HGET', KEYS[tonumber(ARGV[a])], ARGV[a + 1])
-  local mark = value and string.sub(value, 1, MARK_LENGTH) or ''
-  if mark ~= ARGV[a + 2] or string.sub(ARGV[a + 3], 1, MARK_LENGTH) < mark then return {'mark', ARGV[a + 1]} end
+local a, k = groups_at, 4
+for _ = 1, groups do
+  local entries = tonumber(ARGV[a + 1])
+  a = a + 2 + ARGV[a]
+  for _ = 1, entries do
+    local value = call('HGET', KEYS[k + 1], ARGV[a])
+    local mark = value and sub(value, 1, MARK_LENGTH) or ''
+    if mark ~= ARGV[a + 1] or sub(ARGV[a + 2], 1, MARK_LENGTH) < mark then return {'mark', ARGV[a]} end
+    a = a + 3
+  end
+  k = k + 2
 end
 
-local r = records_at
+-- Where the checkpoint was set back, histories are ahead of it: what they have already is not added again. The same if
+-- this call breaks off after here, at a key that somebody else has written.
+local top = call('HGET', KEYS[2], 'next')
+local behind = not top or ARGV[1] < top
+call('HSET', KEYS[2], 'next', (top and top > ARGV[2]) and top or ARGV[2], 'greatest', ARGV[9])
 local grown = {'ok', ARGV[2]}
-for a = histories_at, records_at - 1, 2 do
-  local key = KEYS[tonumber(ARGV[a])]
-  local newest = call('LINDEX', key, -1)
-  local last = newest and string.sub(newest, 1, SEQUENCE_LENGTH) or ''
-  local past = false
-  for _ = 1, ARGV[a + 1] do
-    if ARGV[r] > last then
-      last = ARGV[r]
-      past = call('RPUSH', key, last .. ARGV[r + 1]) % STRIDE == 0 or past
-    end
-    r = r + 2
+a, k = groups_at, 4
+for group = 0, groups - 1 do
+  local records, entries, past = tonumber(ARGV[a]), tonumber(ARGV[a + 1]), false
+  local first, last = a + 2, a + 1 + records
+  if behind and records > 0 then
+    local newest = sub(call('LINDEX', KEYS[k], -1) or '', 1, SEQUENCE_LENGTH)
+    while first <= last and sub(ARGV[first], 1, SEQUENCE_LENGTH) <= newest do first = first + 1 end
   end
-  if past then grown[#grown + 1] = (a - histories_at) / 2 end
+  for from = first, last, MOST do
+    local to = math.min(from + MOST - 1, last)
+    past = call('RPUSH', KEYS[k], unpack(ARGV, from, to)) % STRIDE <= to - from or past
+  end
+  if past then grown[#grown + 1] = group end
+  a = last + 1
+  for _ = 1, entries do
+    call('HSET', KEYS[k + 1], ARGV[a], ARGV[a + 2])
+    a = a + 3
+  end
+  k = k + 2
 end
-for a = entries_at, events_at - 1, 5 do
-  local number = tonumber(ARGV[a + 4])
-  local packed = number <= records and ARGV[records_at + 2 * number - 1] or ARGV[spare_at + number - records - 1]
-  call('HSET', KEYS[tonumber(ARGV[a])], ARGV[a + 1], ARGV[a + 3] .. packed)
-end
-for a = events_at, spare_at - 1, 3 do
+for _ = 1, ARGV[7] do
   call('HSET', KEYS[tonumber(ARGV[a])], ARGV[a + 1], ARGV[a + 2])
+  a = a + 3
 end
-for a = fields_at, histories_at - 1, 2 do
-  call('HSET', KEYS[1], ARGV[a], ARGV[a + 1])
+for _ = 1, ARGV[8] do
+  if ARGV[a + 1] ~= '' then
+    call('ZADD', KEYS[3], 0, ARGV[a + 1])
+    local before = KEYS[tonumber(ARGV[a + 2])]
+    if before then call('SET', before, call('GET', before)) end -- without the room that APPEND leaves
+  end
+  call('APPEND', KEYS[tonumber(ARGV[a])], ARGV[a + 3])
+  a = a + 4
 end
+for field = 12, groups_at - 1, 2 do call('HSET', KEYS[1], ARGV[field], ARGV[field + 1]) end
 call('HSET', KEYS[1], 'next', ARGV[2], 'log', ARGV[3], 'fold', ARGV[4])
+call('HSET', KEYS[2], 'run', ARGV[10], 'count', ARGV[11])
 call('SPUBLISH', KEYS[1], ARGV[2])
 return grown

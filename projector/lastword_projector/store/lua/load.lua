@@ -1,32 +1,47 @@
 -- Entries and events that a batch asks for. Read only.
 --
--- KEYS  those that the arguments name by their index
--- ARGV  1 number of entries, then profile key index, field ...
---       then events: bucket key index, digest, history key index
+-- KEYS  1 runs of event ids, 2.. those that the arguments name by their index
+-- ARGV  1 what the names of runs begin with, 2 number of entries, then profile key index, field ...
+--       then events: id if it is time-ordered (else ''), bucket key index, digest, history key index
+-- A run has the partition's hash tag as all other keys; which one it is shows only here.
 -- Returns {values of the entries (false = none), events: false = none, the sequence alone = not in the history, else the
 -- item of the history}
-local SEQUENCE_LENGTH = 16
+local SEQUENCE_LENGTH, DIGEST_LENGTH, ITEM_LENGTH = 16, 16, 23
 local call = redis.call
+
+local function in_run(id, digest)
+  local run = call('ZREVRANGEBYLEX', KEYS[1], '[' .. id, '-', 'LIMIT', 0, 1)[1]
+  local items = run and call('GET', ARGV[1] .. run) or ''
+  local at = string.find(items, digest, 1, true)
+  while at and (at - 1) % ITEM_LENGTH ~= 0 do at = string.find(items, digest, at + 1, true) end
+  if not at then return false end
+  local sequence = 0
+  for _, byte in ipairs({string.byte(items, at + DIGEST_LENGTH, at + ITEM_LENGTH - 1)}) do
+    sequence = sequence * 256 + byte
+  end
+  return sequence
+end
+
+local function in_history(key, wanted)
+  local low, high = 0, call('LLEN', key) - 1
+  while low <= high do
+    local middle = math.floor((low + high) / 2)
+    local item = call('LINDEX', key, middle)
+    local sequence = string.sub(item, 1, SEQUENCE_LENGTH)
+    if sequence == wanted then return item end
+    if sequence < wanted then low = middle + 1 else high = middle - 1 end
+  end
+  return wanted
+end
+
 local entries, events = {}, {}
-local events_at = 2 + 2 * ARGV[1]
-for a = 2, events_at - 1, 2 do
+local events_at = 3 + 2 * ARGV[2]
+for a = 3, events_at - 1, 2 do
   entries[#entries + 1] = call('HGET', KEYS[tonumber(ARGV[a])], ARGV[a + 1])
 end
-for a = events_at, #ARGV, 3 do
-  local found = call('HGET', KEYS[tonumber(ARGV[a])], ARGV[a + 1])
-  if found then
-    local wanted = string.format('%016.0f', found)
-    local key = KEYS[tonumber(ARGV[a + 2])]
-    local low, high = 0, call('LLEN', key) - 1
-    found = wanted
-    while low <= high do
-      local middle = math.floor((low + high) / 2)
-      local item = call('LINDEX', key, middle)
-      local sequence = string.sub(item, 1, SEQUENCE_LENGTH)
-      if sequence == wanted then found = item break end
-      if sequence < wanted then low = middle + 1 else high = middle - 1 end
-    end
-  end
-  events[#events + 1] = found
+for a = events_at, #ARGV, 4 do
+  local found = ARGV[a] ~= '' and in_run(ARGV[a], ARGV[a + 2])
+  found = found or call('HGET', KEYS[tonumber(ARGV[a + 1])], ARGV[a + 2])
+  events[#events + 1] = found and in_history(KEYS[tonumber(ARGV[a + 3])], string.format('%016.0f', found))
 end
 return {entries, events}
