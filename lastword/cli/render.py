@@ -114,6 +114,8 @@ def versions_table(versions: list[Version]) -> Table:
     for version in versions:
         ended = version.ended
         value = Text(value_text(version.value)) if version.operation == "set" else styled("deleted")
+        if version.retired_by is not None:
+            value.append(f" by {clean(version.retired_by.scope)} {clean(version.retired_by.key)}")
         sequences = f"{version.start}" if version.latest == version.start else f"{version.start}…{version.latest}"
         by = "" if ended is None else ended.by if ended.sequence is None else f"{ended.by} at {ended.sequence}"
         made.add_row(
@@ -133,6 +135,8 @@ def events_table(events: list[EventAnswer]) -> Table:
     made = table("sequence", "time (UTC)", "operation", "scope", "key", "value or text", "verdict", "status")
     for event in events:
         verdict = event.effect or event.reason or event.outcome.value
+        if event.retired_by is not None:
+            verdict += f" by {clean(event.retired_by.scope)} {clean(event.retired_by.key)}"
         if event.sequences:
             verdict += f" ({', '.join(map(str, event.sequences))})"
         what = clean(event.text or "") if "value" not in event.model_fields_set else value_text(event.value)
@@ -170,6 +174,8 @@ def why(record: InspectionRecord) -> None:
         actor = source.actor
         grid.add_row("said by", f"{clean(actor.service)} as {actor.role.value}{authority}{sure}")
         grid.add_row("where", _where(source.source))
+        if (by := source.retired_by) is not None:
+            grid.add_row("retired by", f"the set of {clean(by.scope)} · {clean(by.key)}")
         grid.add_row("replaced", f"sequence {', '.join(map(str, state.supersedes))}" if state.supersedes else "nothing")
     grid.add_row("chosen because", _because(record))
     grid.add_row("boundary", _boundary(record))

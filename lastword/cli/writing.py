@@ -55,6 +55,17 @@ def publish(
     ] = None,
     service: Annotated[str, typer.Option(help="Who publishes.")] = "command-line",
     role: Annotated[Role | None, typer.Option(help="Default: person; of a candidate extractor.")] = None,
+    expected_sequence: Annotated[
+        int | None,
+        typer.Option(min=0, help="Only if the value there has this sequence (`lastword get` shows it); 0: if none is."),
+    ] = None,
+    retires: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="'SCOPE KEY'",
+            help="Delete this other key in the same step, such as 'project:Comet mail.tone'; give it again for more.",
+        ),
+    ] = None,
     event_id: Annotated[str | None, typer.Option(help="Yours, so that a retry is the same event.")] = None,
     wait: Annotated[bool, typer.Option(help="Wait for the verdict.")] = True,
     json: Annotated[bool, typer.Option("--json", help="Print the API's JSON.")] = False,
@@ -62,7 +73,13 @@ def publish(
     """Publish a value, a deletion (--delete), a turn (--say) or a candidate (--reads)."""
     draft: dict[str, Any] = {"owner": owner, "scope": scope, "actor": {"service": service}}
     draft |= _content(key, value, delete, say)
-    optional = {"thread": thread, "event_id": event_id, "authority": authority and authority.value}
+    optional = {
+        "thread": thread,
+        "event_id": event_id,
+        "authority": authority and authority.value,
+        "expected_sequence": expected_sequence,
+        "retires": [_scoped_key(text) for text in retires] if retires else None,
+    }
     draft |= {name: given for name, given in optional.items() if given is not None}
     draft["actor"]["role"] = (role or (Role.PERSON if reads is None else Role.EXTRACTOR)).value
     if reads is not None:
@@ -128,6 +145,14 @@ def _content(key: str | None, value: str | None, delete: bool, say: str | None) 
     return {"operation": "set", "key": key, "value": _value(value)}
 
 
+def _scoped_key(text: str) -> dict[str, str]:
+    """A scope and a key, divided by the last blank."""
+    scope, _, key = text.rpartition(" ")
+    if not scope:
+        raise InvalidInput("name scope and key in one argument, such as 'global mail.tone'", field="--retires")
+    return {"scope": scope, "key": key}
+
+
 def _value(text: str) -> Any:
     try:
         return jsontext.parse(text)
@@ -156,6 +181,8 @@ def _tell(item: dict[str, Any]) -> None:
         if verdict.get("sequences"):
             effect += f" ({', '.join(map(str, verdict['sequences']))})"
         text = Text.assemble((effect, "green"), f" at sequence {verdict['sequence']}")
+        for other in verdict.get("retires", ()):
+            text.append(f"; {render.clean(other['scope'])} {render.clean(other['key'])}: {other['effect']}")
         if verdict["sequence"] != receipt["sequence"]:
             text.append(f"; this is a copy of it, at {receipt['sequence']}", style="dim")
     out.print(text)

@@ -73,11 +73,11 @@ class UndeclaredKey(LastwordError):
 
     code = "undeclared-key"
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str, *, field: str = "key") -> None:
         super().__init__(
             f"key {key!r} is not declared: add it to the key registry file (keys.toml) and run "
             "`lastword keys apply keys.toml`",
-            field="key",
+            field=field,
         )
 
 

@@ -11,7 +11,7 @@ from lastword_schemas import limits
 from lastword_schemas.authority import Authority, Role
 from lastword_schemas.bodies import body_docs, read_json
 from lastword_schemas.drafts import CandidateDraft, EventDraft
-from lastword_schemas.envelope import EventId, KeyText, OwnerText, ScopeText, ServiceName
+from lastword_schemas.envelope import EventId, ExpectedSequence, KeyText, OwnerText, ScopeText, ServiceName
 from lastword_schemas.errors import InvalidInput, LastwordError, TooLarge
 from lastword_schemas.model import Model
 from lastword_schemas.positions import Receipt
@@ -95,6 +95,7 @@ class DeleteQuery(WriteQuery):
     role: Role = Role.SERVICE
     authority: Authority = Authority.STATED
     event_id: EventId | None = None
+    expected_sequence: ExpectedSequence | None = None
 
 
 def write_router(desk: Callable[[Request], Desk]) -> APIRouter:
@@ -131,7 +132,7 @@ def write_router(desk: Callable[[Request], Desk]) -> APIRouter:
         summary="Publish a tombstone for one key",
     )
     async def delete(request: Request, query: Annotated[DeleteQuery, Query()]) -> Response:
-        draft = {
+        draft: dict[str, Any] = {
             "operation": "delete",
             "owner": query.owner,
             "scope": query.scope,
@@ -141,6 +142,8 @@ def write_router(desk: Callable[[Request], Desk]) -> APIRouter:
         }
         if query.event_id is not None:
             draft["event_id"] = query.event_id
+        if query.expected_sequence is not None:
+            draft["expected_sequence"] = query.expected_sequence
         return await _write(desk(request), draft, EventDraft, "events", query)
 
     return router

@@ -1,7 +1,7 @@
 """From entries and records to what readers get. Pure: scope precedence, expiry, statuses, versions."""
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ from lastword_schemas.answers import (
     Words,
 )
 from lastword_schemas.authority import Authority, AuthorityRank, Role
+from lastword_schemas.envelope import ScopedKey
 from lastword_schemas.ids import record_id
 from lastword_schemas.model import from_micros
 from lastword_schemas.positions import PositionToken, offset_of, owner_digest
@@ -47,13 +48,22 @@ def from_profile(entries: Mapping[tuple[str, str], StoredEntry]) -> Entries:
     return {at: Found(stored.entry, stored.projected_at) for at, stored in entries.items()}
 
 
-def from_history(records: Iterable[Record], *, as_of: int | None, known_at: int) -> Entries:
-    """State(known_at, as_of): the fold of the records up to `known_at` whose source sequence is at most `as_of`."""
+def from_history(
+    records: Iterable[Record],
+    *,
+    as_of: int | None,
+    known_at: int,
+    wanted: Container[tuple[str, str]] | None = None,
+) -> Entries:
+    """State(known_at, as_of): the fold of the records up to `known_at` whose source sequence is at most `as_of`; of the
+    scopes and keys that are wanted, or of all."""
     by_key: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         if counts_within(record, as_of=as_of, known_at=known_at):
             for part in record.parts():
-                by_key.setdefault((part.scope, part.key or ""), []).append(part)
+                at = part.scope, part.key or ""
+                if wanted is None or at in wanted:
+                    by_key.setdefault(at, []).append(part)
     return {at: Found(entry, None) for at, found in by_key.items() if (entry := fold(found)) is not None}
 
 
@@ -181,6 +191,7 @@ def _source(found: Found, partition: int) -> Source:
         confidence=record.confidence,
         occurred_at=None if record.occurred_at is None else from_micros(record.occurred_at),
         updated_at=from_micros(record.source_recorded_at * 1000),
+        retired_by=retired_by_of(record),
         projected_at=None if found.projected_at is None else from_micros(found.projected_at * 1000),
     )
 
@@ -204,6 +215,11 @@ def words_of(record: Record) -> Words:
 def actor_of(record: Record) -> ActorAnswer:
     """Who published it."""
     return ActorAnswer(service=record.service, role=Role(record.role))
+
+
+def retired_by_of(record: Record) -> ScopedKey | None:
+    """Of the delete of a retired key: the key that was set."""
+    return None if record.retired_by is None else ScopedKey(scope=record.retired_by[0], key=record.retired_by[1])
 
 
 def authority_of(record: Record) -> Authority | None:

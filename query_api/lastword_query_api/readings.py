@@ -148,10 +148,10 @@ class Readings:
         place = _Page.parse(page, ("versions", asked, scope, key))
         reading, _, records, resolved = await self._records(asked, place)
         counting = [
-            record
+            part
             for record in records
-            if (record.scope, record.key) == (scope, key)
-            and answering.counts_within(record, as_of=resolved.as_of, known_at=resolved.known_at)
+            if answering.counts_within(record, as_of=resolved.as_of, known_at=resolved.known_at)
+            and (part := record.part_of(scope, key)) is not None
         ]
         found = versions.versions(counting, resolved.moment)
         first = 0 if place is None else place.number
@@ -165,7 +165,10 @@ class Readings:
     async def events(
         self, asked: Asked, scope: str | None, key: str | None, *, limit: int, page: str | None
     ) -> HistoryAnswer:
-        """A page of an owner's events (of one scope or key), in accepted order, refused ones and duplicates too."""
+        """A page of an owner's events, in accepted order, refused ones and duplicates too.
+
+        Of one scope or key: its events, and the deletes of it that events of other keys brought.
+        """
         place = _Page.parse(page, ("events", asked, scope, key))
         reading, checkpoint, records, resolved = await self._records(asked, place)
         within = [
@@ -175,19 +178,21 @@ class Readings:
             and (resolved.as_of is None or record.source_sequence <= resolved.as_of)
         ]
         status_of = versions.statuses(within, resolved.moment)
-        after = -1 if place is None else place.number
         wanted = [
-            record
+            part
             for record in within
-            if record.sequence > after
-            and (scope is None or record.scope == scope)
-            and (key is None or record.key == key)
+            for part in ((record,) if scope is key is None else (record, *record.parts()[1:]))
+            if (scope is None or part.scope == scope) and (key is None or part.key == key)
         ]
+        first = 0 if place is None else place.number
         partition = checkpoint.genesis.partition
-        shown = [versions.event_answer(record, status_of[record.sequence], partition) for record in wanted[:limit]]
+        shown = [
+            versions.event_answer(part, status_of[versions.place_of(part)], partition)
+            for part in wanted[first : first + limit]
+        ]
         more = None
-        if len(wanted) > limit:
-            place = _Page(reading.known_at, resolved.moment, [str(wanted[limit - 1].sequence)])
+        if len(wanted) > first + limit:
+            place = _Page(reading.known_at, resolved.moment, [str(first + limit)])
             more = place.text(("events", asked, scope, key))
         return HistoryAnswer(**dict(reading), scope=scope, key=key, events=shown, next_page=more)
 
@@ -230,10 +235,8 @@ class Readings:
         if wanted is not None and place is None and not isinstance(asked.boundary.as_of, datetime):
             return await self._state_at(asked, asked.boundary.as_of, wanted)
         reading, checkpoint, records, resolved = await self._records(asked, place)
-        if wanted is not None:
-            chosen = frozenset(wanted)
-            records = [record for record in records if (record.scope, record.key) in chosen]
-        entries = answering.from_history(records, as_of=resolved.as_of, known_at=resolved.known_at)
+        chosen = None if wanted is None else frozenset(wanted)
+        entries = answering.from_history(records, as_of=resolved.as_of, known_at=resolved.known_at, wanted=chosen)
         return reading, checkpoint, entries, resolved.moment
 
     async def _state_at(
@@ -296,7 +299,7 @@ class _Page:
     moment: int
     """What expiry is compared with, microseconds since 1970."""
     after: list[str]
-    """Scope and key of the last entry shown; or one number: the next version's, or the last event's sequence."""
+    """Scope and key of the last entry shown; or one number: the place of the next version or event."""
 
     @property
     def number(self) -> int:

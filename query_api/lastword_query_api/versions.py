@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from lastword_projector.engine.fold import fold
+from lastword_projector.engine.outcome import retires_of
 from lastword_projector.engine.records import Record, same_value
-from lastword_query_api.answering import actor_of, authority_of, position_of, value_of, words_of
+from lastword_query_api.answering import actor_of, authority_of, position_of, retired_by_of, value_of, words_of
 from lastword_schemas.answers import Ended, EventAnswer, EventStatus, Version
 from lastword_schemas.authority import AuthorityRank
 from lastword_schemas.model import from_micros
@@ -35,17 +36,26 @@ def versions(records: Sequence[Record], moment: int) -> list[Version]:
     return [_version(run, runs[at + 1] if at + 1 < len(runs) else None, moment) for at, run in enumerate(runs)]
 
 
-def statuses(records: Sequence[Record], moment: int) -> dict[int, EventStatus]:
-    """What has become of each event (by sequence), from all of an owner's records within the boundary."""
-    found: dict[int, EventStatus] = {}
+Place = tuple[int, str, str | None]
+
+
+def place_of(record: Record) -> Place:
+    """What tells the parts of events apart: sequence, scope and key."""
+    return record.sequence, record.scope, record.key
+
+
+def statuses(records: Sequence[Record], moment: int) -> dict[Place, EventStatus]:
+    """What has become of each event and each delete that one brought, from all of an owner's records within the
+    boundary."""
+    found: dict[Place, EventStatus] = {}
     by_key: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         if record.verdict in ("refused", "duplicate"):
-            found[record.sequence] = EventStatus(record.verdict)
+            found[place_of(record)] = EventStatus(record.verdict)
         elif record.key is None:
-            found[record.sequence] = EventStatus.RECORDED
-        else:
-            by_key.setdefault((record.scope, record.key), []).append(record)
+            found[place_of(record)] = EventStatus.RECORDED
+        for part in record.parts():
+            by_key.setdefault((part.scope, part.key or ""), []).append(part)
     for events in by_key.values():
         entry = fold(events)
         runs = _runs(events)
@@ -53,10 +63,10 @@ def statuses(records: Sequence[Record], moment: int) -> dict[int, EventStatus]:
             following = runs[at + 1] if at + 1 < len(runs) else None
             status = _run_status(run, following, moment)
             for event in run.events:
-                found[event.sequence] = EventStatus(status)
+                found[place_of(event)] = EventStatus(status)
         for event in events:  # those that lost a tie are in no run
             tied = entry is not None and event.mark == entry.mark
-            found.setdefault(event.sequence, EventStatus.CURRENT if tied else EventStatus.SUPERSEDED)
+            found.setdefault(place_of(event), EventStatus.CURRENT if tied else EventStatus.SUPERSEDED)
     return found
 
 
@@ -86,6 +96,9 @@ def event_answer(record: Record, status: EventStatus, partition: int) -> EventAn
             "recorded_at": from_micros(record.recorded_at * 1000),
             "occurred_at": None if record.occurred_at is None else from_micros(record.occurred_at),
             "expires_at": None if record.expires_at is None else from_micros(record.expires_at),
+            "expected_sequence": record.expected_sequence,
+            "retires": retires_of(record),
+            "retired_by": retired_by_of(record),
         }
         | value
     )
@@ -148,6 +161,7 @@ def _version(run: _Run, following: _Run | None, moment: int) -> Version:
             "event_ids": ids,
             "source": words_of(latest),
             "actor": actor_of(latest),
+            "retired_by": retired_by_of(latest),
             "ended": _ended(run, following, moment),
         }
         | value

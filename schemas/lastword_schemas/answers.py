@@ -6,8 +6,9 @@ from typing import Any, Literal
 from pydantic import Field, JsonValue, SerializationInfo, SerializerFunctionWrapHandler, model_serializer
 
 from lastword_schemas.authority import Authority, Role
+from lastword_schemas.envelope import ScopedKey
 from lastword_schemas.model import Instant, Model
-from lastword_schemas.verdicts import Outcome, Verdict
+from lastword_schemas.verdicts import Outcome, RetiredKey, Verdict
 
 
 class Status(StrEnum):
@@ -131,6 +132,8 @@ class Source(Model):
     """By the publisher's clock."""
     updated_at: Instant
     """The source event's append time; never a write time."""
+    retired_by: ScopedKey | None = None
+    """Of a tombstone that came with a set of another key, which retired this one: that key."""
     projected_at: Instant | None = None
     """When the profile was written; None in an answer from history."""
 
@@ -203,7 +206,7 @@ class EventStatus(StrEnum):
 
 
 class EventAnswer(Model):
-    """One event of a history."""
+    """One event of a history; of one key's or scope's also a delete that an event of another key brought."""
 
     position: Position
     event_id: str
@@ -227,6 +230,12 @@ class EventAnswer(Model):
     recorded_at: Instant
     occurred_at: Instant | None
     expires_at: Instant | None
+    expected_sequence: int | None
+    """Of a conditional statement."""
+    retires: list[RetiredKey] | None
+    """Other keys that are deleted together with a set."""
+    retired_by: ScopedKey | None
+    """Of such a delete: the key of the set, which is the event."""
 
     @model_serializer(mode="wrap")
     def _value_only_of_a_set(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
@@ -267,6 +276,8 @@ class Version(Model):
     source: Words
     """Of the latest event."""
     actor: ActorAnswer
+    retired_by: ScopedKey | None
+    """Of a tombstone whose latest event is a set of another key, which retired this one: that key."""
     ended: Ended | None
 
     @model_serializer(mode="wrap")

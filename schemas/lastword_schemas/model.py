@@ -32,6 +32,8 @@ def invalid_input(first: Mapping[str, Any], at: str = "") -> LastwordError:
     field = ".".join(([at] if at else []) + names)
     if isinstance(cause, LastwordError):
         inner = cause.field or field
+        if field.endswith(f".{inner}"):  # the whole path to it
+            inner = field
         cause.field = f"{at}.{inner}" if at and not inner.startswith(at) else inner
         return cause
     text = {"missing": "is missing", "extra_forbidden": "is not a known field"}.get(first["type"], first["msg"])

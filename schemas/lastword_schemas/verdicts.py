@@ -69,6 +69,15 @@ class Reason(StrEnum):
     """The entry's source sequence is not the `expected_sequence`, or the entry is unresolved."""
 
 
+class RetiredKey(Model):
+    """A key that a set retires, and what became of that."""
+
+    scope: str
+    key: str
+    effect: Effect | None = None
+    """What the delete did to the key's entry; None if the event does not count."""
+
+
 class Verdict(Model):
     """The verdict on one event, as answered by `GET /v1/outcomes`."""
 
@@ -86,3 +95,5 @@ class Verdict(Model):
     offset: int
     sequences: list[int] | None = None
     """Of `late`: the entry's source sequence and the event's. Of a duplicate: the first copy's sequence."""
+    retires: list[RetiredKey] | None = None
+    """Of a set that retires other keys."""

@@ -162,6 +162,27 @@ def test_a_deleted_value_is_in_the_history_and_no_longer_in_the_profile(cli: Run
     assert [event["effect"] for event in cli("history", owner, "--json").json["events"]] == ["added", "deleted"]
 
 
+def test_a_value_is_published_only_if_nobody_changed_it(cli: Run, owner: str) -> None:
+    assert cli("publish", owner, "theme", "dark", "--expected-sequence", "0").code == 0
+
+    refused = cli("publish", owner, "theme", "light", "--expected-sequence", "0")
+
+    assert refused.code != 0
+    assert "expected_sequence is 0, the entry's source sequence is" in refused.err
+    assert "dark" in cli("get", owner, "theme").out
+
+
+def test_a_value_moves_to_another_scope_in_one_step(cli: Run, owner: str) -> None:
+    cli("publish", owner, "theme", "dark")
+
+    moved = cli("publish", owner, "theme", "dark", "-s", "project:My Comet", "--retires", "global theme")
+
+    assert "global theme: deleted" in moved.out
+    assert "set of project:My Comet · theme" in cli("why", owner, "theme").out
+    assert "deleted by project:My" in cli("history", owner, "theme").out
+    assert "one argument" in cli("publish", owner, "theme", "x", "--retires", "theme").err
+
+
 def test_long_answers_come_in_pages(cli: Run, owner: str) -> None:
     for value in ("one", "two", "three"):
         cli("publish", owner, "any", value)

@@ -21,6 +21,7 @@ from tests.support.logs import ADA, BEN, UNSET, Log, SentLetters, Stores, projec
 from tests.support.planted import Bug, Crash
 
 Check = Callable[[], None]
+THEME = {"scope": "global", "key": "theme"}
 
 
 def assert_caught(check: Check, bug: Bug) -> None:
@@ -103,6 +104,47 @@ def a_crash_within_a_commit_loses_nothing() -> None:
     assert stores.verdict(receipt) == "added"
 
 
+def a_refused_set_retires_nothing() -> None:
+    log, stores = Log(), Stores()
+    log.set(ADA, "theme", "dark", at=20)
+    stores.project(log)
+    log.set(ADA, "answer_detail", "brief", retires=[THEME], expected_sequence=20)
+    stores.project(log)
+    assert stores.value(ADA, "theme") == "dark"
+
+
+def a_late_set_retires_what_is_older() -> None:
+    log, stores = Log(), Stores()
+    log.set(ADA, "theme", "dark", at=10)
+    turn = log.say(ADA, "brief", at=20)
+    log.set(ADA, "answer_detail", "detailed", at=30)
+    stores.project(log)
+    log.candidate(ADA, "answer_detail", "brief", source=turn, quote="brief", retires=[THEME])
+    stores.project(log)
+    assert stores.value(ADA, "answer_detail") == "detailed"
+    assert stores.value(ADA, "theme") is UNSET
+
+
+def a_condition_looks_at_its_own_entry_alone() -> None:
+    log, stores = Log(), Stores()
+    log.set(ADA, "answer_detail", "brief", at=20)
+    log.set(ADA, "theme", "dark", at=30)
+    stores.project(log)
+    unaware = log.set(ADA, "answer_detail", "other", expected_sequence=30)
+    aware = log.set(ADA, "answer_detail", "detailed", expected_sequence=20)
+    stores.project(log)
+    assert (stores.verdict(unaware), stores.verdict(aware)) == ("expected-sequence", "updated")
+
+
+def a_condition_expects_the_source_of_a_reading() -> None:
+    log, stores = Log(), Stores()
+    turn = log.say(ADA, "brief", at=20)
+    log.candidate(ADA, "answer_detail", "brief", source=turn, quote="brief", at=30)
+    aware = log.set(ADA, "answer_detail", "detailed", expected_sequence=20)
+    stores.project(log)
+    assert stores.verdict(aware) == "updated"
+
+
 # --- the bugs
 
 
@@ -132,6 +174,22 @@ def test_latest_set_ignoring_deletes_is_caught() -> None:
 
 def test_whole_profile_replacement_is_caught() -> None:
     assert_caught(a_change_of_one_key_leaves_the_others, planted.whole_profile_replacement)
+
+
+def test_retired_though_refused_is_caught() -> None:
+    assert_caught(a_refused_set_retires_nothing, planted.retired_though_refused)
+
+
+def test_late_sets_that_retire_nothing_are_caught() -> None:
+    assert_caught(a_late_set_retires_what_is_older, planted.late_sets_retire_nothing)
+
+
+def test_an_expected_sequence_of_the_log_is_caught() -> None:
+    assert_caught(a_condition_looks_at_its_own_entry_alone, planted.expected_sequence_of_the_log)
+
+
+def test_an_expected_sequence_of_the_completion_is_caught() -> None:
+    assert_caught(a_condition_expects_the_source_of_a_reading, planted.expected_sequence_of_the_completion)
 
 
 def test_an_offset_committed_before_the_state_is_caught() -> None:

@@ -10,17 +10,21 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from unittest import mock
 
+from msgspec.structs import replace
+
 from lastword_projector.engine import projection, records
+from lastword_projector.engine.decode import Event
 from lastword_projector.engine.fold import Step, step
 from lastword_projector.engine.projection import Changes, KeyRef, Projection
 from lastword_projector.engine.records import Entry, Mark, Record
+from lastword_projector.engine.verdict import Refusal, judge_expected
 from lastword_projector.projector import PartitionProjector
 from lastword_projector.store import calls, pipe, runners
 from lastword_projector.store.calls import Script, script
 from lastword_projector.store.memory import MemoryStore, Settled
 from lastword_projector.store.ports import Checkpoint
 from lastword_schemas.control import Genesis
-from lastword_schemas.verdicts import Effect
+from lastword_schemas.verdicts import Effect, Reason
 from tests.support import logs
 
 Bug = Callable[[], AbstractContextManager[object]]
@@ -164,6 +168,57 @@ def whole_profile_replacement() -> AbstractContextManager[object]:
             return settled
 
     return mock.patch.object(logs, "MemoryStore", Replacing)
+
+
+# --- conditions and retired keys
+
+
+def retired_though_refused() -> AbstractContextManager[object]:
+    """The keys that a set retires are deleted before the set is judged."""
+    keep = Projection._keep
+
+    def instead(self: Projection, ref: tuple[str, bytes], made: Record) -> Record:
+        if not made.counts:
+            for delete in made.deletes():
+                at = (ref[0], delete.scope, delete.key or "")
+                self._put(at, delete, self._step(at, delete)[1])
+        return keep(self, ref, made)
+
+    return mock.patch.object(Projection, "_keep", instead)
+
+
+def late_sets_retire_nothing() -> AbstractContextManager[object]:
+    """The deletes that a set brings are left out where the set itself is late."""
+    folds = Projection._fold
+
+    def instead(self: Projection, owner: str, scope: str, key: str, made: Record) -> None:
+        entry = self._entry((owner, scope, key))
+        if entry is not None and made.mark < entry.mark:
+            made.retires = None
+        folds(self, owner, scope, key, made)
+
+    return mock.patch.object(Projection, "_fold", instead)
+
+
+def expected_sequence_of_the_log() -> AbstractContextManager[object]:
+    """A condition is compared with the last sequence of the log, not with the entry's source sequence."""
+
+    def instead(self: Projection, event: Event, expected_sequence: int) -> Refusal | None:
+        if expected_sequence == self._first_sequence + self.next_offset - 1:
+            return None
+        return Refusal(Reason.EXPECTED_SEQUENCE, "something was written since")
+
+    return mock.patch.object(Projection, "_expect", instead)
+
+
+def expected_sequence_of_the_completion() -> AbstractContextManager[object]:
+    """A condition is compared with where the entry's event stands, not with what it counts from."""
+
+    def instead(expected_sequence: int, entry: Entry | None) -> Refusal | None:
+        moved = None if entry is None else replace(entry, record=replace(entry.record, cited_sequence=None))
+        return judge_expected(expected_sequence, moved)
+
+    return mock.patch.object(projection, "judge_expected", instead)
 
 
 # --- the checkpoint

@@ -41,6 +41,7 @@ def event(**fields: Any) -> Envelope:
         {"key": "tone", "operation": "delete"},
         {"key": "guess", "value": PRIVATE, "source_event_id": "e0"},
         {"key": "vow", "value": 1, "authority": "confirmed", "actor": {"service": "app", "role": "person"}},
+        {"key": "guess", "value": 1, "retires": [{"scope": "global", "key": "tone"}, {"scope": "a:b", "key": "size"}]},
         {"operation": "say", "thread": "t1", "text": "no key to declare"},
     ],
 )
@@ -55,6 +56,18 @@ def test_an_undeclared_key_is_refused_with_the_file_to_put_it_in(key: str, field
         check_declared(event(key=key, **fields), KEYS)
     assert repr(key) in caught.value.message
     assert (caught.value.code, caught.value.field) == ("undeclared-key", "key")
+
+
+@pytest.mark.parametrize(
+    ("field", "key", "error"), [("retires.1.key", "colour", UndeclaredKey), ("retires.1.key", "vow", AuthorityTooLow)]
+)
+def test_a_key_that_is_retired_needs_what_its_delete_would(
+    field: str, key: str, error: type[UndeclaredKey] | type[AuthorityTooLow]
+) -> None:
+    retires = [{"scope": "global", "key": "guess"}, {"scope": "global", "key": key}]
+    with pytest.raises(error, match=repr(key)) as caught:
+        check_declared(event(key="tone", value="brief", retires=retires), KEYS)
+    assert caught.value.field == field
 
 
 def test_a_null_value_is_checked_like_any_other() -> None:

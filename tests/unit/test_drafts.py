@@ -200,6 +200,15 @@ def test_the_largest_turn_fits_into_one_event() -> None:
     assert len(accept(TURN | {"text": text}).to_bytes()) <= limits.MAX_EVENT_BYTES
 
 
+def test_a_condition_and_retired_keys_stand_in_the_header() -> None:
+    retires = [{"scope": "project:Comet", "key": "tone"}]
+
+    envelope = accept(SET | {"expected_sequence": 0, "retires": retires})
+
+    assert b'"expected_sequence":0,' in envelope.to_bytes()
+    assert b'"retires":[{"scope":"project:Comet","key":"tone"}]' in envelope.to_bytes()
+
+
 # --- what is refused
 
 

@@ -4,7 +4,7 @@ import uuid
 
 from lastword_projector.engine.records import Record
 from lastword_schemas.positions import offset_of
-from lastword_schemas.verdicts import Effect, Outcome, Reason, Verdict
+from lastword_schemas.verdicts import Effect, Outcome, Reason, RetiredKey, Verdict
 
 
 def verdict_of(record: Record, partition: int) -> Verdict:
@@ -20,4 +20,16 @@ def verdict_of(record: Record, partition: int) -> Verdict:
         partition=partition,
         offset=offset_of(record.sequence),
         sequences=list(record.related) if record.related else None,
+        retires=retires_of(record),
     )
+
+
+def retires_of(record: Record) -> list[RetiredKey] | None:
+    """The keys that the event of a record retires; None for none."""
+    if not record.retires:
+        return None
+    effects = [None if record.retired is None else Effect(delete.verdict) for delete in record.deletes()]
+    return [
+        RetiredKey(scope=scope, key=key, effect=effect)
+        for (scope, key), effect in zip(record.retires, effects, strict=True)
+    ]
