@@ -20,8 +20,10 @@ from lastword_projector.projector import PartitionProjector
 from lastword_projector.store.memory import MemoryStore, Settled
 from lastword_projector.store.packing import pack_head
 from lastword_projector.store.ports import Checkpoint, CommitRefused
+from lastword_query_api import versions
 from lastword_query_api.answering import Entries, from_history
 from lastword_schemas import jsontext
+from lastword_schemas.answers import EventStatus
 from lastword_schemas.control import Genesis
 from lastword_schemas.positions import Receipt
 from tests.model import naive
@@ -150,6 +152,26 @@ def test_a_reading_within_boundaries_is_the_naive_state(plan: list[Move], known_
     }
     states = naive.states(listen(log), known_at=known_at, as_of=as_of)
     assert ours == {at: told_naively(state) for at, state in states.items()}
+
+
+@given(plans)
+@settings(max_examples=100, deadline=None)
+def test_current_is_what_belongs_to_the_naive_states_version_key_by_key(plan: list[Move]) -> None:
+    log = log_of(plan)
+    ours = {
+        (owner, *place)
+        for owner, records in history(project(log)).items()
+        for place, status in versions.statuses(records, 0).items()
+        if status is EventStatus.CURRENT
+    }
+    heard = listen(log)
+    states = naive.states(heard, known_at=log.next_offset)
+    assert ours == {
+        (said.owner, said.sequence, *at[1:])
+        for at, state in states.items()
+        for said in naive.said_of(heard, at)
+        if said.mark >= state.start
+    }
 
 
 @given(plans, st.data())
