@@ -31,6 +31,7 @@ from lastword_schemas.control import Genesis
 from lastword_schemas.partitions import partition_for
 from lastword_schemas.positions import Receipt
 from lastword_schemas.registry import parse_registry_file
+from tests.support.redis_keys import everything
 from tests.support.running import DECLARED, RunningLastword
 from tests.support.services import Broker
 
@@ -68,18 +69,11 @@ def append(lastword: RunningLastword, partition: int, *values: bytes, key: bytes
 
 def state(url: str) -> dict[bytes, Any]:
     """Everything that the store holds, but for `projected_at`."""
-    found: dict[bytes, Any] = {}
     with redis.Redis.from_url(url) as client:
-        for name in client.scan_iter():
-            if client.type(name) == b"list":
-                found[name] = client.lrange(name, 0, -1)
-            elif b":p:" in name:
-                fields = client.hgetall(name)
-                found[name] = {
-                    field: value[:MARK_LENGTH] + value[MARK_LENGTH + 13 :] for field, value in fields.items()
-                }
-            else:
-                found[name] = client.hgetall(name)
+        found = everything(client, "")
+    for name, content in found.items():
+        if b":p:" in name:
+            found[name] = {field: value[:MARK_LENGTH] + value[MARK_LENGTH + 13 :] for field, value in content.items()}
     return found
 
 
