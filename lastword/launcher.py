@@ -200,7 +200,7 @@ class LocalLastword:
             name,
             arguments,
             self.directory,
-            environment=_environment(settings),
+            environment=settings.environment(),
             ready=lambda: _get(port, "/healthz")[0] == _OK,
         )
 
@@ -228,16 +228,6 @@ class LocalLastword:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-
-def _environment(settings: ConnectionSettings) -> dict[str, str]:
-    """The variables that make a child read exactly these settings, whatever this process's own say."""
-    variables = {}
-    for name in type(settings).model_fields:
-        value = getattr(settings, name)
-        text = value.get_secret_value() if isinstance(value, SecretStr) else "{}" if value == {} else str(value)
-        variables[f"LASTWORD_{name.upper()}"] = text
-    return variables
 
 
 def _get(port: int, path: str) -> tuple[int, str]:

@@ -1,5 +1,6 @@
 """Settings: one frozen class a deployable, read from environment variables with the prefix LASTWORD_."""
 
+import json
 from typing import Literal
 
 from pydantic import Field, SecretStr
@@ -42,6 +43,16 @@ class ConnectionSettings(BaseSettings):
     def kafka_settings(self) -> KafkaSettings:
         """The same, as the producers take it."""
         return KafkaSettings(self.kafka, self.topic, self.dead_letter_topic, self.kafka_extra)
+
+    def environment(self) -> dict[str, str]:
+        """The variables that make a child process read exactly these settings, whatever this process's own say."""
+        variables = {}
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            if isinstance(value, SecretStr):
+                value = value.get_secret_value()
+            variables[f"LASTWORD_{name.upper()}"] = json.dumps(value) if isinstance(value, dict) else str(value)
+        return variables
 
 
 class WorkerSettings(ConnectionSettings):

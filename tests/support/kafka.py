@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,9 +118,13 @@ class LocalKafka(LocalService):
     start_timeout = 90.0
     stop_timeout = 30.0
 
-    def __init__(self, directory: Path, port: int | None = None) -> None:
+    def __init__(
+        self, directory: Path, port: int | None = None, *, properties: Mapping[str, str | int] | None = None
+    ) -> None:
+        """`properties` are laid over the settings that every test's Kafka has."""
         super().__init__("kafka", directory, port)
         self.cluster_id = _random_id()
+        self._more = "".join(f"{name}={value}\n" for name, value in (properties or {}).items())
         self._controller_port = free_port()
         self._properties = directory / "server.properties"
         self._log4j = directory / "log4j2.properties"
@@ -149,7 +153,7 @@ class LocalKafka(LocalService):
         settings = _SERVER_PROPERTIES.format(
             host=HOST, port=self.port, controller_port=self._controller_port, log_dirs=self._log_dirs
         )
-        self._properties.write_text(settings)
+        self._properties.write_text(settings + self._more)
         command = ["kafka.tools.StorageTool", "format", "--standalone", "-t", self.cluster_id, "-c"]
         advice = "Kafka could not format its storage."
         _run([*self._java("-Xmx128m"), *command, str(self._properties)], _FORMAT_SECONDS, advice)

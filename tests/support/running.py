@@ -5,7 +5,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import httpx
 import uvicorn
@@ -77,7 +77,7 @@ class RunningLastword:
         self.worker_error: BaseException | None = None
         """What the worker raised, if it ended by itself."""
 
-    def __enter__(self) -> "RunningLastword":
+    def __enter__(self) -> Self:
         self.log = create_log(self.worker_settings.kafka_settings, partitions=self._partitions)
         apply_registry(self.worker_settings.kafka_settings, self.registry)
         self.publisher = Publisher(self.worker_settings.kafka_settings, self.log, service="tests")

@@ -216,7 +216,7 @@ class Worker:
 
     def _break(self, partition: int, error: LastwordError) -> None:
         self._broken.add(partition)
-        self.status.problem = error.message
+        self.status.problem = self.status.problem or error.message  # those that follow are consequences
 
     def _contiguous(self, partition: int, records: list[LogRecord]) -> list[LogRecord]:
         """The records that follow on the projection without a gap.
