@@ -1,6 +1,7 @@
 """A whole lastword on this machine: broker and store from wheels, a worker and the API as child processes.
 
-Everything is in memory: each start is a new log with an empty Redis, and nothing survives a stop.
+The broker keeps everything in memory, so each start is a new log; so does the store, unless a Redis of one's own is
+given. That one remembers how many logs there were: each is a generation with a namespace of its own.
 """
 
 import contextlib
@@ -17,6 +18,7 @@ from pydantic import SecretStr
 
 from lastword import settings as defaults
 from lastword.embedded import EmbeddedBroker, EmbeddedStore
+from lastword.generations import begin_generation, namespace_of
 from lastword.process import (
     HOST,
     ChildProcess,
@@ -31,6 +33,7 @@ from lastword_producers.kafka_log import LogIdentity, apply_registry, create_log
 from lastword_schemas.registry import Registry, parse_registry_file
 
 PARTITIONS = 24
+_NAMESPACE = "main"
 
 _READY_S = 30.0
 _PROBE_S = 1.0
@@ -85,10 +88,12 @@ class Ports:
             found.add(free_port())
         return cls(*found)
 
-    def check(self) -> None:
-        """Raise PortsTakenError unless all of them can be had."""
+    def check(self, *, without_redis: bool = False) -> None:
+        """Raise PortsTakenError unless all of them can be had, or all but that of Redis."""
         taken: dict[str, int] = {}
         for part, port in zip(("API", "Kafka", "Redis", "worker"), astuple(self), strict=True):
+            if without_redis and part == "Redis":
+                continue
             try:
                 check_port(part, port)
             except PortUnavailableError:
@@ -105,8 +110,9 @@ def starter_text() -> str:
 class LocalLastword:
     """A context manager: everything is up when it is entered, and gone when it is left.
 
-    Logs of the parts are appended to `<directory>/<part>.log`. Raises PortsTakenError or another LocalServiceError
-    where a part does not start; nothing is left running then.
+    Logs of the parts are appended to `<directory>/<part>.log`. `redis_url` names a Redis that runs already and goes on;
+    without it there is one from a wheel. Raises PortsTakenError or another LocalServiceError where a part does not
+    start, StoreUnavailable where that Redis does not answer; nothing is left running then.
     """
 
     def __init__(
@@ -116,6 +122,7 @@ class LocalLastword:
         *,
         partitions: int = PARTITIONS,
         registry: Registry | None = None,
+        redis_url: str | None = None,
         on_started: OnStarted = lambda part, where, seconds: None,
     ) -> None:
         self.directory = directory
@@ -124,22 +131,24 @@ class LocalLastword:
         self._registry = registry or parse_registry_file(starter_text(), name="keys.starter.toml")
         self._on_started = on_started
         self._broker = EmbeddedBroker(directory, self.ports.kafka)
-        self._store = EmbeddedStore(directory, self.ports.redis)
-        self.worker_settings = WorkerSettings.model_validate(
-            self._connection | {"group": "lastword-projector", "worker_host": HOST, "worker_port": self.ports.worker}
-        )
-        self.api_settings = ApiSettings.model_validate(self._connection | {"host": HOST, "port": self.ports.api})
-        self._worker = self._child("worker", self.worker_settings, self.ports.worker)
-        self._api = self._child("api", self.api_settings, self.ports.api)
-        self.parts: tuple[ChildProcess, ...] = (self._broker, self._store, self._worker, self._api)
+        self._store = EmbeddedStore(directory, self.ports.redis) if redis_url is None else None
+        self._redis_url = redis_url or f"redis://{HOST}:{self.ports.redis}/0"
+        self.parts: tuple[ChildProcess, ...] = ()
         """In the order in which they start: each needs those before it."""
         self.log: LogIdentity
         """The log that this start made."""
+        self.worker_settings: WorkerSettings
+        self.api_settings: ApiSettings
 
     @property
     def url(self) -> str:
         """Where the API is."""
         return f"http://{HOST}:{self.ports.api}"
+
+    @property
+    def owns_redis(self) -> bool:
+        """Whether its Redis begins and ends with it."""
+        return self._store is not None
 
     @property
     def worker_url(self) -> str:
@@ -153,19 +162,20 @@ class LocalLastword:
 
     def start(self) -> None:
         """Start all parts, and return when reads and writes can be answered."""
-        self.ports.check()
+        self.ports.check(without_redis=self._store is None)
         try:
-            with self._timed("broker", self._broker.bootstrap_servers):
-                self._broker.start()
-            with self._timed("store", f"{HOST}:{self.ports.redis}"):
-                self._store.start()
+            self._start_part(self._broker, self._broker.bootstrap_servers)
+            if self._store is not None:
+                self._start_part(self._store, f"{HOST}:{self.ports.redis}")
+            generation = begin_generation(self._redis_url, _NAMESPACE)
+            self._settle(namespace_of(_NAMESPACE, generation))
             with self._timed("log", f"{self.connection.topic}, {self._partitions} partitions"):
-                self.log = create_log(self.connection.kafka_settings, self._partitions)
-                apply_registry(self.connection.kafka_settings, self._registry)
-            with self._timed("worker", self.worker_url):
-                self._worker.start()
+                kafka = self.connection.kafka_settings
+                self.log = create_log(kafka, self._partitions, generation=generation)
+                apply_registry(kafka, self._registry)
+            self._start_part(self._child("worker", self.worker_settings, self.ports.worker), self.worker_url)
             with self._timed("api", self.url):  # and the worker meanwhile joins its group
-                self._api.start()
+                self._start(self._child("api", self.api_settings, self.ports.api))
                 self._await_ready()
         except BaseException:
             self.stop()
@@ -176,6 +186,7 @@ class LocalLastword:
         for child in reversed(self.parts):
             child.stop_timeout = _STOP_S[child.name]
             child.stop()
+        self.parts = ()
 
     def check(self) -> None:
         """Raise PartEndedError if a part has ended."""
@@ -183,16 +194,27 @@ class LocalLastword:
             if not child.running:
                 raise PartEndedError(child.name, child.log_path)
 
-    @property
-    def _connection(self) -> dict[str, Any]:
-        return {
+    def _settle(self, namespace: str) -> None:
+        connection: dict[str, Any] = {
             "kafka": self._broker.bootstrap_servers,
             "topic": "lastword.events",
             "dead_letter_topic": "lastword.dead-letters",
             "kafka_extra": {},
-            "redis": SecretStr(self._store.url),
-            "namespace": "main",
+            "redis": SecretStr(self._redis_url),
+            "namespace": namespace,
         }
+        self.worker_settings = WorkerSettings.model_validate(
+            connection | {"group": "lastword-projector", "worker_host": HOST, "worker_port": self.ports.worker}
+        )
+        self.api_settings = ApiSettings.model_validate(connection | {"host": HOST, "port": self.ports.api})
+
+    def _start_part(self, part: ChildProcess, where: str) -> None:
+        with self._timed(part.name, where):
+            self._start(part)
+
+    def _start(self, part: ChildProcess) -> None:
+        self.parts += (part,)
+        part.start()
 
     def _child(self, name: str, settings: ConnectionSettings, port: int) -> ChildProcess:
         arguments = ["-m", "lastword.cli", name]

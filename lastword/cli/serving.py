@@ -26,11 +26,17 @@ PANEL = "Run"
 DIRECTORY = Path(".lastword")
 
 _WATCH_S = 0.5
-_TEXT_WIDTH = 100
+_WIDTH = 100
 _LEGEND = (
     "The walk-through: every line was asked of the API just now. “at 15” asks what had been said as of sequence 15, "
     "“now” what applies now. “brief@10” is the value brief, said at sequence 10; “detailed@20 over 10” is detailed, "
     "superseding what was said at 10."
+)
+
+_NEW_GENERATION = (
+    "This is generation {} of the log. The broker keeps nothing, so it began a new and empty log, in a namespace of "
+    "its own ({}). What was said to earlier generations is not answered any more; their receipts and position tokens "
+    "are refused as those of another log."
 )
 
 FirstPort = Annotated[
@@ -60,11 +66,15 @@ def add_to(app: typer.Typer) -> None:
 def up(
     port: FirstPort = None,
     directory: Annotated[Path, typer.Option(help="Where the parts write their logs.")] = DIRECTORY,
+    redis_url: Annotated[
+        str | None,
+        typer.Option("--redis", metavar="URL", help="A Redis that runs already, instead of one in memory."),
+    ] = None,
 ) -> None:
     """Start all of lastword on this machine: broker, store, worker, API. In memory; Ctrl-C stops it."""
     out = render.console()
     ports = Ports() if port is None else Ports.starting_at(port)
-    with _stopped_by_signals(out), _started(out, directory, ports) as running:
+    with _stopped_by_signals(out), _started(out, directory, ports, redis_url) as running:
         _say_what_runs(out, running, f"{_program()} why user:ada mail.tone")
         _keep_up(running)
 
@@ -113,12 +123,12 @@ def api() -> None:
 
 
 @contextlib.contextmanager
-def _started(out: Console, directory: Path, ports: Ports) -> Iterator[LocalLastword]:
+def _started(out: Console, directory: Path, ports: Ports, redis_url: str | None = None) -> Iterator[LocalLastword]:
     def started(part: str, where: str, seconds: float) -> None:
         out.print(Text.assemble("  ", ("✓ ", "green"), f"{part:<8}{where:<34}", (f"{seconds:4.1f} s", "dim")))
 
     out.print(Text("Starting lastword on this machine, in memory", style="bold"))
-    with LocalLastword(directory, ports, on_started=started) as running:
+    with LocalLastword(directory, ports, redis_url=redis_url, on_started=started) as running:
         yield running
 
 
@@ -129,7 +139,7 @@ def _show(out: Console, running: LocalLastword) -> bool:
     began = time.monotonic()
     checks: list[Check] = []
     out.print()
-    out.print(Text(_LEGEND, style="dim"), width=min(out.width, _TEXT_WIDTH))
+    out.print(Text(_LEGEND, style="dim"), width=min(out.width, _WIDTH))
     with httpx.Client(base_url=running.url, timeout=60, trust_env=False) as http:
         walkthrough = Walkthrough(http, running.log, store_hooks(running.connection, running.log))
         for number, part in enumerate(PARTS, 1):
@@ -147,7 +157,7 @@ def _show(out: Console, running: LocalLastword) -> bool:
 def _tell_part(out: Console, number: int, part: Part, checks: list[Check]) -> None:
     out.print()
     out.print(Text(f"{number}. {part.title}", style="bold"))
-    out.print(Padding(Text(part.story), (0, 0, 1, 3)), width=min(out.width, _TEXT_WIDTH))
+    out.print(Padding(Text(part.story), (0, 0, 1, 3)), width=min(out.width, _WIDTH))
     table = render.table("question", "expected", "got", "")
     table.columns[0].no_wrap = True
     for check in checks:
@@ -160,25 +170,34 @@ def _say_what_runs(out: Console, running: LocalLastword, also: str) -> None:
     log, ports, program = running.log, running.ports, _program()
     out.print()
     out.print(Text("lastword is up", style="bold green"))
+    namespace = running.connection.namespace
+    redis_at = f"127.0.0.1:{ports.redis}" if running.owns_redis else "your own"
     for name, where in (
         ("API", f"{running.url}  (its page: {running.url}/docs)"),
         ("Kafka", f"127.0.0.1:{ports.kafka}, topic {log.topic}, {log.partitions} partitions, log {log.log_id}"),
-        ("Redis", f"127.0.0.1:{ports.redis}, namespace {running.connection.namespace}"),
+        ("Redis", f"{redis_at}, namespace {namespace}"),
         ("worker", f"{running.worker_url}/healthz"),
         ("logs", f"{running.directory}/*.log"),
     ):
         out.print(Text.assemble((f"  {name:<8}", "dim"), where), soft_wrap=True)
+    if log.generation:
+        out.print()
+        out.print(Text(_NEW_GENERATION.format(log.generation, namespace), style="yellow"), width=min(out.width, _WIDTH))
     out.print()
     out.print(Text("Try in another terminal", style="bold"))
     if ports != Ports():
         _print_line(out, f"export LASTWORD_URL={running.url} LASTWORD_KAFKA=127.0.0.1:{ports.kafka}")
+    if not running.owns_redis:
+        _print_line(out, f"export LASTWORD_REDIS=<what you gave as --redis> LASTWORD_NAMESPACE={namespace}")
+    elif ports != Ports():
         _print_line(out, f"export LASTWORD_REDIS=redis://127.0.0.1:{ports.redis}/0")
     _print_line(out, f"{program} publish user:ada mail.tone friendly")
     _print_line(out, f"curl '{running.url}/v1/value?owner=user:ada&scope=global&key=mail.tone'")
     _print_line(out, also)
     _print_line(out, f"{program} keys show")
     out.print()
-    out.print(Text("Stop: Ctrl-C. Reset: stop, and start again. Nothing survives a stop: all of it is in memory."))
+    kept = "all of it is in memory" if running.owns_redis else "the log is in memory, and Redis is nothing without it"
+    out.print(Text(f"Stop: Ctrl-C. Reset: stop, and start again. Nothing survives a stop: {kept}."))
 
 
 def _program() -> str:

@@ -9,7 +9,7 @@ from lastword_projector.store.ports import Checkpoint
 from lastword_schemas.errors import InvalidInput, LastwordError
 from lastword_schemas.model import parse_instant, to_micros
 from lastword_schemas.partitions import partition_for
-from lastword_schemas.positions import Demand, PositionToken, Receipt, owner_digest
+from lastword_schemas.positions import Demand, PositionToken, Receipt, owner_digest, sequence_of
 
 
 class NotProjected(LastwordError):
@@ -40,6 +40,24 @@ class WrongLog(LastwordError):
     """The receipt or position token is of another log."""
 
     code = "wrong-log"
+
+
+class BeforeHorizon(LastwordError):
+    """The boundary lies before the first sequence that the history has."""
+
+    code = "before-horizon"
+
+    def __init__(self, asked: int, history_from: int, *, field: str) -> None:
+        super().__init__(
+            f"{field} is sequence {asked}, the history begins at {history_from}: the log of that time is gone, and "
+            "nothing can be said about it",
+            field=field,
+        )
+        self.history_from = history_from
+
+    def members(self) -> dict[str, int]:
+        """Where the history begins."""
+        return {"history_from": self.history_from}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +99,13 @@ def resolve(boundary: Boundary, records: Sequence[Record], checkpoint: Checkpoin
 
     An instant is the last position whose `recorded_at` is not after it. Without an instant, expiry is compared with the
     `recorded_at` of the boundary's last record; beyond what is projected, with now.
+
+    Raises BeforeHorizon where a sequence is one of an earlier generation.
     """
+    history_from = sequence_of(checkpoint.genesis.generation, 0)
+    for field, asked in (("as_of", boundary.as_of), ("known_at", boundary.known_at)):
+        if isinstance(asked, int) and asked < history_from:
+            raise BeforeHorizon(asked, history_from, field=field)
     last = checkpoint.last_sequence
     known_at = last if boundary.known_at is None else min(boundary.known_at, last)
     provisional = boundary.known_at is not None and boundary.known_at > last

@@ -94,7 +94,7 @@ class Asked:
 
 
 class Readings:
-    """Answers reads. Raises NotProjected, NotProjectedYet, WrongLog, InvalidInput, StoreUnavailable."""
+    """Answers reads. Raises NotProjected, NotProjectedYet, WrongLog, BeforeHorizon, InvalidInput, StoreUnavailable."""
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ STATUS_OF_CODE: Final = {
     "unknown-event": 404,
     "method-not-allowed": 405,
     "wrong-log": 409,
+    "before-horizon": 410,
     "request-too-large": 413,
     "publish-failed": 502,
     "backpressure": 503,

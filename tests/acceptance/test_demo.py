@@ -11,6 +11,7 @@ from typing import IO
 import httpx
 import pytest
 
+from lastword.embedded import EmbeddedStore
 from lastword.launcher import LocalLastword, PartEndedError, Ports, PortsTakenError
 from lastword.process import HOST, free_port
 
@@ -92,6 +93,27 @@ def test_it_stays_up_until_it_is_told_to_stop(up: "subprocess.Popen[str]", first
     assert up.wait(SECONDS) == 0
     assert time.monotonic() - stopped < 10
     Ports.starting_at(first_port).check()
+
+
+def test_under_a_redis_that_goes_on_each_start_is_another_generation_and_says_what_that_means(
+    first_port: int, tmp_path: Path
+) -> None:
+    with EmbeddedStore(tmp_path / "redis") as store:
+        said = []
+        for _ in range(2):
+            command = lastword("up", "--port", str(first_port), "--redis", store.url)
+            with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+                said.append(read_until(process.stdout, "Nothing survives a stop"))
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(SECONDS) == 0
+        assert store.running
+
+    assert "generation" not in said[0]
+    assert "LASTWORD_NAMESPACE=main\n" in said[0]
+    assert "This is generation 1 of the log" in said[1]
+    assert "receipts and position tokens are refused" in " ".join(said[1].split())
+    assert "LASTWORD_NAMESPACE=main-1\n" in said[1]
+    assert store.url not in said[0] + said[1], "a URL may hold a password"
 
 
 def test_a_part_that_ends_is_named_with_its_log(tmp_path: Path) -> None:
