@@ -33,6 +33,9 @@ from lastword_schemas.errors import InvalidInput, LastwordError
 from lastword_schemas.model import invalid_input
 from lastword_schemas.problems import MEDIA_TYPE, Problem, problem_of
 
+_SETTLE_S = 3.0
+"""Seconds for Kafka's answers to what is in flight when the API is stopped."""
+
 _log = logging.getLogger(__name__)
 _PROBLEM = {"schema": {"$ref": "#/components/schemas/Problem"}}
 
@@ -98,7 +101,7 @@ class _Parts:
     async def close(self) -> None:
         """Flush what is in flight and close the connections."""
         if self._writer is not None:
-            await asyncio.to_thread(self._writer.close)
+            await asyncio.to_thread(self._writer.close, _SETTLE_S)
         await self.reader.close()
 
     def _note(self, message: str) -> None:

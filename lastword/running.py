@@ -19,6 +19,9 @@ from lastword_projector.worker.health import HealthServer
 from lastword_projector.worker.status import WorkerStatus
 from lastword_projector.worker.worker import Worker
 
+_REQUESTS_END_S = 4
+"""Seconds for requests under way when the API is stopped; with what its parts then take, the end comes within ten."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -35,14 +38,21 @@ def run_api(settings: ApiSettings) -> None:
 
     from lastword.app import create_app
 
-    uvicorn.run(
+    config = uvicorn.Config(
         create_app(settings),
         host=settings.host,
         port=settings.port,
         log_config=None,
         access_log=False,
-        timeout_graceful_shutdown=5,
+        timeout_graceful_shutdown=_REQUESTS_END_S,
     )
+    server = uvicorn.Server(config)
+
+    def stop() -> None:
+        server.should_exit = True
+
+    with _told_by_signals(stop):  # uvicorn hands on the signal that ended it, which else would kill this process
+        server.run()
 
 
 def run_worker(settings: WorkerSettings) -> None:
@@ -56,7 +66,8 @@ def run_worker(settings: WorkerSettings) -> None:
         status.problem = message
         _log.warning("%s", message)
 
-    with _stopped_by_signals() as stop, HealthServer(status, settings.worker_host, settings.worker_port) as health:
+    stop = threading.Event()
+    with _told_by_signals(stop.set), HealthServer(status, settings.worker_host, settings.worker_port) as health:
         _log.info("/healthz on port %d", health.port)
         log = wait_for_log(settings.kafka_settings, wait, stop)
         if log is not None:
@@ -100,12 +111,11 @@ def open_store(settings: ConnectionSettings) -> RedisStore:
 
 
 @contextlib.contextmanager
-def _stopped_by_signals() -> Iterator[threading.Event]:
-    """An event that SIGTERM and SIGINT set."""
-    stop = threading.Event()
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
+def _told_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """In the block, SIGTERM and SIGINT call `stop`."""
+    before = {number: signal.signal(number, lambda *_: stop()) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield stop
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

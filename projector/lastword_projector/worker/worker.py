@@ -39,6 +39,7 @@ _HINT_EVERY_S = 2.0
 _LOOK_EVERY_S = 1.0
 _BACK_OFF_S = 1.0
 _ASK_S = 5.0
+_LEAVE_S = 5.0
 _CRITICAL = 2
 """librdkafka's log level: what is less than critical is told by the worker itself, once."""
 _GONE = frozenset(
@@ -107,9 +108,24 @@ class Worker:
             for partition in self._unsettled():
                 self._guarded(partition, self._projectors[partition].settle)
         finally:
-            if self.status.unreachable is None:  # else the hint, which is only that, would hold up the end for seconds
+            self._leave()
+
+    def _leave(self) -> None:
+        """Say how far we are and leave the group; a broker that hangs is not waited for longer than `_LEAVE_S`.
+
+        It is a matter of courtesy: the checkpoint is in the store, and the group notices by itself who is gone.
+        """
+
+        def leave() -> None:
+            if self.status.unreachable is None:
                 self._hint(force=True)
             self._consumer.close()
+
+        leaving = threading.Thread(target=leave, name="leaving", daemon=True)
+        leaving.start()
+        leaving.join(_LEAVE_S)
+        if leaving.is_alive():
+            _log.warning("Kafka does not answer: ended without leaving the group")
 
     def _turn(self, stop: threading.Event) -> None:
         """Take what has come while Redis works on the commits sent before; then settle those, fold, send the next."""
