@@ -130,11 +130,18 @@ def create_topics(
     partitions: Annotated[int, typer.Option(min=1, help="Fixed for the log: it places every owner.")] = PARTITIONS,
     replication: Annotated[int, typer.Option(min=1, help="Copies of each record; 3 on a cluster.")] = 1,
     generation: Annotated[int, typer.Option(min=0, help="0 for the first log, the next one for one after it.")] = 0,
+    keys: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, readable=True, help="Declare this registry in a log without one."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Make the topics and their genesis records, whatever of them is missing. May be run again."""
+    registry = None if keys is None else parse_registry_file(keys.read_text("utf-8"), name=str(keys))
     settings = ConnectionSettings()
     log = create_log(settings.kafka_settings, partitions, replication, generation)
+    if registry is not None:
+        apply_registry(settings.kafka_settings, registry, only_new=True)
     _tell_log(settings, log, json=json)
 
 

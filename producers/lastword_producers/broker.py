@@ -147,8 +147,8 @@ class Broker:
                 raise self._unavailable(f"topic '{name}' has no leaders yet")
             time.sleep(0.05)
 
-    def first_records(self, topic: str, partitions: int) -> list[Message | None]:
-        """The record at offset 0 of each partition, None where the partition is empty.
+    def records_at(self, topic: str, partitions: int, offset: int) -> list[Message | None]:
+        """The record at this offset of each partition, None where the partition ends before it.
 
         Raises LogMismatch where a partition's first records have been deleted.
         """
@@ -166,23 +166,23 @@ class Broker:
             },
             logger=client_logger(),
         )
-        first: dict[int, Message | None] = {}
+        found: dict[int, Message | None] = {}
         try:
-            consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
-            while len(first) < partitions:
+            consumer.assign([TopicPartition(topic, partition, offset) for partition in range(partitions)])
+            while len(found) < partitions:
                 message = consumer.poll(min(self._left(), 0.2))
                 if message is None:
                     if self._is_over():
-                        raise self._unavailable(f"{partitions - len(first)} of {partitions} partitions cannot be read")
+                        raise self._unavailable(f"{partitions - len(found)} of {partitions} partitions cannot be read")
                     continue
                 partition = message.partition()
-                if partition is None or partition in first:
+                if partition is None or partition in found:
                     continue
-                first[partition] = self._first_of(message)
+                found[partition] = self._record_in(message)
                 consumer.pause([TopicPartition(topic, partition)])
         finally:
             consumer.close()
-        return [first[partition] for partition in range(partitions)]
+        return [found[partition] for partition in range(partitions)]
 
     def append(self, topic: str, records: Iterable[NewRecord]) -> dict[int, int]:
         """Append at most one record to each partition, acknowledged; the offset by partition.
@@ -221,7 +221,7 @@ class Broker:
     def _quiet_config(self) -> dict[str, Any]:
         return self._settings.client_config() | {"error_cb": self._note, "log_level": _CRITICAL}
 
-    def _first_of(self, message: Message) -> Message | None:
+    def _record_in(self, message: Message) -> Message | None:
         error = message.error()
         if error is None:
             return message

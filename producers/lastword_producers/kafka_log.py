@@ -111,7 +111,7 @@ def create_log(
         for number in range(partitions)
     ]
     missing: list[NewRecord] = []
-    for genesis, first in zip(wanted, broker.first_records(settings.topic, partitions), strict=True):
+    for genesis, first in zip(wanted, broker.records_at(settings.topic, partitions, 0), strict=True):
         if first is None:
             missing.append(NewRecord(genesis.partition, GENESIS_KEY.encode(), control_bytes(genesis)))
         else:
@@ -159,8 +159,13 @@ def wait_for_log(
     return None
 
 
-def apply_registry(settings: KafkaSettings, registry: Registry, *, timeout_s: float = 30.0) -> list[ControlPosition]:
+def apply_registry(
+    settings: KafkaSettings, registry: Registry, *, only_new: bool = False, timeout_s: float = 30.0
+) -> list[ControlPosition]:
     """Append the key registry to every partition; it is in force from the positions returned, one a partition.
+
+    With `only_new` only to those partitions that hold nothing but their genesis: a log's first registry, which may be
+    declared again and again without getting in the way of a later one.
 
     Raises InvalidInput where a value schema is not usable and TooLarge where the registry is, before anything is
     written; else what `open_log` raises. After BrokerUnavailable some partitions may have it: apply it again.
@@ -171,13 +176,13 @@ def apply_registry(settings: KafkaSettings, registry: Registry, *, timeout_s: fl
         raise TooLarge(f"the key registry has {size} bytes as JSON; at most {limits.MAX_REGISTRY_BYTES} are allowed")
     broker = Broker(settings, timeout_s)
     log = _identify(broker, settings)
+    second = broker.records_at(settings.topic, log.partitions, 1) if only_new else [None] * log.partitions
     value = control_bytes(RegistryRecord(registry=registry))
-    records = [NewRecord(partition, REGISTRY_KEY.encode(), value) for partition in range(log.partitions)]
-    offsets = broker.append(settings.topic, records)
-    return [
-        ControlPosition(log.log_id, log.generation, partition, offsets[partition])
-        for partition in range(log.partitions)
-    ]
+    offsets = broker.append(
+        settings.topic,
+        [NewRecord(number, REGISTRY_KEY.encode(), value) for number, there in enumerate(second) if there is None],
+    )
+    return [ControlPosition(log.log_id, log.generation, number, offsets[number]) for number in sorted(offsets)]
 
 
 def _identify(broker: Broker, settings: KafkaSettings) -> LogIdentity:
@@ -187,7 +192,7 @@ def _identify(broker: Broker, settings: KafkaSettings) -> LogIdentity:
         raise LogNotReady(f"topic '{name}' does not exist: run `lastword topics create`")
     partitions = topic.partitions
     cluster_id, topic_id = broker.cluster_id(), topic.topic_id
-    found = [None if first is None else _genesis_in(first, name) for first in broker.first_records(name, partitions)]
+    found = [None if first is None else _genesis_in(first, name) for first in broker.records_at(name, partitions, 0)]
     known = [genesis for genesis in found if genesis is not None]
     for partition, genesis in enumerate(found):
         if genesis is not None:

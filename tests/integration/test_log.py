@@ -403,6 +403,20 @@ def test_an_applied_registry_stands_in_every_partition(settings: KafkaSettings) 
         assert parse_control(records[1].value() or b"") == RegistryRecord(registry=REGISTRY)
 
 
+def test_a_first_registry_stands_once_in_each_partition_and_not_over_a_later_one(settings: KafkaSettings) -> None:
+    create_log(settings, PARTITIONS)
+    later = Registry.read({"keys": {"mood": {"policy": "latest"}}})
+    topics.append(settings, 1, b"an", b"event")
+
+    first = apply_registry(settings, REGISTRY, only_new=True)
+    apply_registry(settings, later)
+    again = apply_registry(settings, REGISTRY, only_new=True)
+
+    assert [(position.partition, position.offset) for position in first] == [(0, 1), (2, 1)]
+    assert again == []
+    assert [len(records) for records in records_of(settings, settings.topic, PARTITIONS)] == [3, 3, 3]
+
+
 def test_the_largest_registry_can_be_applied(settings: KafkaSettings) -> None:
     create_log(settings, PARTITIONS)
     registry = Registry.read({"keys": {f"k{number}": {"policy": "latest"} for number in range(18_000)}})
