@@ -9,6 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
+SAME := $(COMPILE) -c requirements/dev.txt
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check docs bench coverage lock clean
@@ -42,12 +43,12 @@ coverage: $(VENV)/dev.stamp ## run the tests and show the lines that none of the
 	@$(BIN)/coverage report
 
 lock: $(BIN)/pip ## resolve requirements/*.txt anew; newest versions with ARGS=--upgrade
-	@echo "lock: resolving requirements/dev.txt and requirements/run.txt"
+	@echo "lock: resolving requirements/*.txt"
 	@$(PIP) install uv || { $(call advise,uv could not be installed; is the package index reachable?); }
-	@$(COMPILE) --extra dev pyproject.toml -o requirements/dev.txt $(ARGS) \
-	  || { $(call advise,no set of versions fits; see the conflict above and pyproject.toml); }
-	@$(COMPILE) --extra server --extra embedded --extra build -c requirements/dev.txt pyproject.toml \
-	  -o requirements/run.txt $(ARGS) || { $(call advise,no set of versions fits; see the conflict above); }
+	@$(COMPILE) --extra dev pyproject.toml -o requirements/dev.txt $(ARGS) || { $(MISFIT); }
+	@$(SAME) --extra server --extra embedded --extra build pyproject.toml -o requirements/run.txt || { $(MISFIT); }
+	@$(SAME) --extra server pyproject.toml -o requirements/server.txt || { $(MISFIT); }
+	@echo hatchling | $(SAME) - -o requirements/build.txt || { $(MISFIT); }
 	@echo "lock: done. Look at the difference, then: make check test"
 
 clean: ## remove the virtual environment, Kafka's jars and all caches
@@ -55,6 +56,8 @@ clean: ## remove the virtual environment, Kafka's jars and all caches
 	@rm -rf .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	@echo "clean: done"
+
+MISFIT = $(call advise,no set of versions fits; see the conflict above and pyproject.toml)
 
 # $(call advise,text): say what to do after a failure, and fail.
 advise = echo "make: $(1)" >&2; exit 1
