@@ -37,15 +37,10 @@ class Walked:
 
 
 @pytest.fixture(scope="module")
-def store_url(request: pytest.FixtureRequest) -> str:
-    """A database of the store that no test empties."""
-    return services.shared_database(services.running_redis() or request.getfixturevalue("embedded_store").url)
-
-
-@pytest.fixture(scope="module")
 def walked(broker: Broker, store_url: str) -> Iterator[Walked]:
     """The whole walk-through, on a fresh topic with the starter registry."""
-    with RunningLastword(broker.bootstrap_servers, store_url, partitions=PARTITIONS, registry=STARTER) as running:
+    url = services.shared_database(store_url)
+    with RunningLastword(broker.bootstrap_servers, url, partitions=PARTITIONS, registry=STARTER) as running:
         found = Walked(running)
         walkthrough = Walkthrough(running.http, running.log, watched_hooks(found))
         for part in PARTS:

@@ -60,7 +60,7 @@ rootLogger.appenderRef.console.ref=console
 
 @dataclass(frozen=True)
 class Availability:
-    """Whether something can be used here, and if not, why not and what to do."""
+    """Whether something can be used here, and why; if not, what to do."""
 
     available: bool
     reason: str = ""
