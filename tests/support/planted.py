@@ -46,16 +46,27 @@ def commit_without_compare() -> Script:
     assert text.count(CHECK_OF_THE_ENTRY) == 1, "commit.lua has no longer this check: say anew what it compares"
     text = text.replace(CHECK_OF_THE_ENTRY, "if false then")
     assert "< mark" not in text, "a comparison of marks is left"
-    return Script("commit", text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest(), read_only=False)
+    return _commit_script(text)
+
+
+def script_without_compare() -> AbstractContextManager[object]:
+    """Redis sets what it is given."""
+    return instead_of_commit(commit_without_compare())
+
+
+def changed_commit(old: str, new: str) -> AbstractContextManager[object]:
+    """The product's commit script with one piece of its text changed."""
+    text = script("commit").text
+    assert text.count(old) == 1, f"commit.lua has no longer {old!r}: say anew what is to be changed"
+    return instead_of_commit(_commit_script(text.replace(old, new)))
 
 
 @contextmanager
-def script_without_compare() -> Iterator[None]:
-    """Redis sets what it is given."""
-    naive = commit_without_compare()
+def instead_of_commit(planted: Script) -> Iterator[None]:
+    """Another script takes the place of the product's commit."""
 
     def instead(name: str) -> Script:
-        return naive if name == "commit" else script(name)
+        return planted if name == "commit" else script(name)
 
     with (
         mock.patch.object(calls, "script", instead),
@@ -63,6 +74,10 @@ def script_without_compare() -> Iterator[None]:
         mock.patch.object(runners, "script", instead),
     ):
         yield
+
+
+def _commit_script(text: str) -> Script:
+    return Script("commit", text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest(), read_only=False)
 
 
 def last_write_wins() -> AbstractContextManager[object]:
