@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from lastword_projector.engine.decode import Decoded, LogRecord, decode
+from lastword_projector.engine.decode import LogRecord
 from lastword_projector.engine.projection import (
     FOLD_VERSION,
     DeadLetter,
@@ -13,6 +13,7 @@ from lastword_projector.engine.projection import (
     PartitionWaits,
     Projection,
 )
+from lastword_projector.engine.reading import Read
 from lastword_projector.store.ports import (
     Checkpoint,
     Clock,
@@ -67,7 +68,7 @@ class PartitionProjector:
         partition = self.genesis.partition
         self.waits: PartitionWaits | None = None
         """Set once a record was met that only a newer build can read."""
-        self._taken: list[tuple[LogRecord, Decoded]] = []
+        self._taken: list[Read] = []
         self._loading: list[Pending[Loaded]] = []
         self._committing: list[Pending[None]] = []
         self._checkpoint = self._store.checkpoint(partition)
@@ -101,10 +102,10 @@ class PartitionProjector:
 
         Records below `next_offset` are passed over. Raises StoreUnavailable.
         """
-        first = self.next_offset
-        self._taken = [(record, decode(record)) for record in records if record.offset >= first]
+        first, read = self.next_offset, self._projection.read
+        self._taken = [read(record) for record in records if record.offset >= first]
         self._projection.forget_events()
-        needs = self._projection.needs(item for _, item in self._taken)
+        needs = self._projection.needs(self._taken)
         self._loading = [self._store.load(self.genesis.partition, part) for part in needs.parts(MAX_EVENTS)]
         return len(self._taken)
 
@@ -122,15 +123,15 @@ class PartitionProjector:
         apply = self._projection.apply
         events = size = 0
         try:
-            for record, item in taken:
-                length = len(record.value or b"")
+            for read in taken:
+                length = len(read.record.value or b"")
                 if events == MAX_EVENTS or (events and size + length > MAX_BYTES):
                     self._commit()
                     events = size = 0
                 try:
-                    apply(record, item)
+                    apply(read)
                 except NotLoaded as missing:
-                    self._apply_with(missing.needs, record, item)
+                    self._apply_with(missing.needs, read)
                 events, size = events + 1, size + length
         except PartitionWaits as waits:
             self._commit()
@@ -139,7 +140,7 @@ class PartitionProjector:
             raise
         self._commit()
         if taken:
-            self.recorded_at = taken[-1][0].recorded_at
+            self.recorded_at = taken[-1].record.recorded_at
 
     def settle(self) -> None:
         """Wait for the commits that were sent.
@@ -155,12 +156,12 @@ class PartitionProjector:
             self.reopen()
             raise
 
-    def _apply_with(self, needs: Needs, record: LogRecord, item: Decoded) -> None:
+    def _apply_with(self, needs: Needs, read: Read) -> None:
         """Apply a record that needs more than was asked for: most often a key's history."""
         while True:
             self._load_now(needs)
             try:
-                self._projection.apply(record, item)
+                self._projection.apply(read)
             except NotLoaded as missing:
                 needs = missing.needs
             else:

@@ -154,11 +154,13 @@ def append(
 
 
 def entries(store: Store, refs: Sequence[KeyRef], partition: int = 0) -> dict[KeyRef, Entry | None]:
-    return store.load(partition, Needs(entries=refs)).result().entries
+    found = store.load(partition, Needs(entries=refs)).result().entries
+    return {KeyRef(*ref): found[ref] for ref in found}
 
 
 def events(store: Store, refs: Sequence[EventRef], partition: int = 0) -> dict[EventRef, Record | None]:
-    return store.load(partition, Needs(events=refs)).result().events
+    found = store.load(partition, Needs(events=refs)).result().events
+    return {EventRef(*ref): found[ref] for ref in found}
 
 
 def sequences(store: Store, refs: Sequence[EventRef], partition: int = 0) -> dict[EventRef, int | None]:

@@ -56,7 +56,7 @@ def write(store: RedisStore, firsts: list[tuple[EventRef, int]]) -> None:
 
 def found(store: RedisStore, refs: list[EventRef]) -> dict[EventRef, int | None]:
     events = store.load(0, Needs(events=refs)).result().events
-    return {ref: None if first is None else first.sequence for ref, first in events.items()}
+    return {EventRef(*ref): None if first is None else first.sequence for ref, first in events.items()}
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -219,7 +219,7 @@ def expected_sequence_of_the_log() -> AbstractContextManager[object]:
     """A condition is compared with the last sequence of the log, not with the entry's source sequence."""
 
     def instead(self: Projection, event: Event, expected_sequence: int) -> Refusal | None:
-        if expected_sequence == self._first_sequence + self.next_offset - 1:
+        if expected_sequence == self._reader.sequence(self.next_offset) - 1:
             return None
         return Refusal(Reason.EXPECTED_SEQUENCE, "something was written since")
 

@@ -523,12 +523,12 @@ def test_no_bytes_whatever_stop_the_projection(value: bytes, key: bytes | None) 
     last = log.set(ADA, "tone", "brief")
     projection = Projection(0, log.genesis)
     for record in log.records:
-        item = decode(record)
-        if isinstance(item, Newer):
+        read = projection.read(record)
+        if isinstance(read.item, Newer):
             continue
         while True:
             try:
-                projection.apply(record, item)
+                projection.apply(read)
             except NotLoaded as missing:
                 projection.load(dict.fromkeys(missing.needs.events), dict.fromkeys(missing.needs.entries))
             else:

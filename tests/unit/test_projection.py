@@ -9,7 +9,7 @@ import pytest
 
 from lastword_projector import projector as projector_module
 from lastword_projector.engine import projection as projection_module
-from lastword_projector.engine.decode import LogRecord, decode
+from lastword_projector.engine.decode import LogRecord
 from lastword_projector.engine.projection import (
     Changes,
     DeadLetter,
@@ -209,9 +209,9 @@ class TestGoingOn:
 
     def test_a_record_is_never_folded_twice(self, log: Log) -> None:
         projection = Projection(0, log.genesis)
-        projection.apply(log.records[0])
+        projection.apply(projection.read(log.records[0]))
         with pytest.raises(ValueError, match="folded already"):
-            projection.apply(log.records[0])
+            projection.apply(projection.read(log.records[0]))
 
     def test_the_registry_is_still_in_force_after_a_restart(self, log: Log) -> None:
         stores = project(log)
@@ -407,29 +407,31 @@ class TestNeeds:
         log.candidate(ADA, "guess", 1, source=event_id(99), event_id=event_id(7))
         projection = Projection(0, log.genesis)
         for record in log.records[:2]:
-            projection.apply(record)
-        wanted: list[EventRef] = []
+            projection.apply(projection.read(record))
+        wanted: list[tuple[str, bytes]] = []
         for _ in range(2):
             with pytest.raises(NotLoaded) as caught:
-                projection.apply(log.records[2])
+                projection.apply(projection.read(log.records[2]))
             wanted += caught.value.needs.events
             projection.load(events=dict.fromkeys(caught.value.needs.events))
             assert (projection.next_offset, projection.changes.records) == (2, [])
-        assert [ref.event_id for ref in wanted] == [uuid.UUID(event_id(7)).bytes, uuid.UUID(event_id(99)).bytes]
-        made = projection.apply(log.records[2])
+        assert [event_id for _, event_id in wanted] == [uuid.UUID(event_id(7)).bytes, uuid.UUID(event_id(99)).bytes]
+        made = projection.apply(projection.read(log.records[2]))
         assert made is not None
         assert made.reason == Reason.SOURCE_MISSING
 
     def test_it_says_beforehand_what_records_will_ask_for(self, log: Log) -> None:
         turn = log.say(ADA, "yes")
         log.candidate(ADA, "guess", 1, source=turn)
-        needs = Projection(0, log.genesis).needs([decode(record) for record in log.records])
+        projection = Projection(0, log.genesis)
+        needs = projection.needs([projection.read(record) for record in log.records])
         assert set(needs.events) == {EventRef(ADA, uuid.UUID(event_id(number)).bytes) for number in (1, 2)}
         assert list(needs.entries) == [KeyRef(ADA, "global", "guess")]
 
     def test_the_keys_that_a_set_retires_are_asked_for_beforehand(self, log: Log) -> None:
         log.set(ADA, "tone", "brief", retires=[{"scope": "global", "key": "theme"}])
-        needs = Projection(0, log.genesis).needs([decode(record) for record in log.records])
+        projection = Projection(0, log.genesis)
+        needs = projection.needs([projection.read(record) for record in log.records])
         assert list(needs.entries) == [KeyRef(ADA, "global", "tone"), KeyRef(ADA, "global", "theme")]
 
     def test_nothing_is_folded_before_all_that_a_set_retires_can_be(self, log: Log) -> None:
@@ -445,13 +447,13 @@ class TestNeeds:
             event_id=event_id(60),
             retires=[{"scope": "global", "key": "theme"}],
         )
-        item = decode(log.records[-1])
         projection = Projection(0, log.genesis, next_offset=log.next_offset - 1, registry=REGISTRY)
-        needs = projection.needs([item])
+        read = projection.read(log.records[-1])
+        needs = projection.needs([read])
         loaded = stores.store.load(0, needs).result()
         projection.load(loaded.events, loaded.entries)
         with pytest.raises(NotLoaded) as caught:
-            projection.apply(log.records[-1], item)
+            projection.apply(read)
         assert list(caught.value.needs.histories) == [KeyRef(ADA, "global", "theme")]
         assert (projection.changes.entries, projection.changes.records) == ({}, [])
         stores.project(log)
@@ -463,14 +465,14 @@ class TestNeeds:
         log.set(ADA, "tone", "brief")
         projection = Projection(0, log.genesis)
         for record in log.records[:2]:
-            projection.apply(record)
-        decoded = decode(log.records[2])
-        needs = projection.needs([decoded])
+            projection.apply(projection.read(record))
+        read = projection.read(log.records[2])
+        needs = projection.needs([read])
         projection.load(dict.fromkeys(needs.events), dict.fromkeys(needs.entries))
-        projection.apply(log.records[2], decoded)
-        assert projection.needs([decoded]) == Needs([], [])
+        projection.apply(read)
+        assert projection.needs([read]) == Needs([], [])
         projection.forget_events()
-        assert projection.needs([decoded]) == Needs(needs.events, [])
+        assert projection.needs([read]) == Needs(needs.events, [])
 
     def test_entries_can_be_forgotten_between_commits(self, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(projection_module, "_MOST_ENTRIES", 2)

@@ -273,7 +273,7 @@ def check_name_cached(text: str, field: str) -> str:
 
 
 _ACTOR_PROBLEMS = {
-    (operation, role, authority, candidate): refusal(operation, role, authority, candidate=candidate)
+    (operation.value, role.value, authority.value, candidate): refusal(operation, role, authority, candidate=candidate)
     for operation in Operation
     for role in Role
     for authority in Authority
@@ -283,7 +283,8 @@ _ACTOR_PROBLEMS = {
 
 def actor_problem(event: Event) -> str | None:
     """Why this actor may not say this; None if it may."""
-    return _ACTOR_PROBLEMS[event.operation, event.actor.role, event.authority, event.source_event_id is not None]
+    candidate = event.source_event_id is not None  # below: an Enum's own hash is slow
+    return _ACTOR_PROBLEMS[event.operation._value_, event.actor.role._value_, event.authority._value_, candidate]
 
 
 def _uuid(text: str) -> bytes:

@@ -15,6 +15,7 @@ class Keys:
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
+        self._min_ranks = {key: int(declared.min_authority.rank) for key, declared in registry.keys.items()}
         self._validators = {
             key: _compile(key, declaration.schema_)
             for key, declaration in registry.keys.items()
@@ -24,6 +25,14 @@ class Keys:
     def get(self, key: str) -> KeyDeclaration | None:
         """The declaration of a key; None if it is not declared."""
         return self.registry.keys.get(key)
+
+    def declares(self, key: str) -> bool:
+        """Whether a key is declared."""
+        return key in self._min_ranks
+
+    def min_rank(self, key: str) -> int:
+        """The rank of the least authority that a key takes; 0 if it is not declared."""
+        return self._min_ranks.get(key, 0)
 
     def has_schema(self, key: str) -> bool:
         """Whether the key's values have a schema."""

@@ -9,19 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lastword_projector.engine.decode import (
-    Decoded,
-    Event,
-    LogRecord,
-    Malformed,
-    Newer,
-    Undecodable,
-    decode,
-    salvage,
-)
+from lastword_projector.engine.decode import Event, LogRecord, Malformed, Newer, Undecodable
 from lastword_projector.engine.fold import NEEDS_HISTORY, fold, step
-from lastword_projector.engine.identities import Identities
 from lastword_projector.engine.keys import Keys, compile_registry
+from lastword_projector.engine.reading import Read, RecordReader
 from lastword_projector.engine.records import NO_MARK, Entry, Mark, Record
 from lastword_projector.engine.verdict import (
     Refusal,
@@ -31,11 +22,9 @@ from lastword_projector.engine.verdict import (
     judge_expected,
     same_content,
 )
-from lastword_schemas.authority import AuthorityRank, Operation, Role
+from lastword_schemas.authority import Role
 from lastword_schemas.control import Genesis, RegistryRecord
 from lastword_schemas.errors import InvalidInput, LastwordError
-from lastword_schemas.model import parse_instant, to_micros
-from lastword_schemas.positions import sequence_of
 from lastword_schemas.registry import Registry
 from lastword_schemas.verdicts import Effect, Reason
 
@@ -64,8 +53,10 @@ class KeyRef(NamedTuple):
 class Needs:
     """What folding an event may ask for."""
 
-    events: Sequence[EventRef] = ()
-    entries: Sequence[KeyRef] = ()
+    events: Sequence[tuple[str, bytes]] = ()
+    """Each an `EventRef`, or a tuple that is equal to it."""
+    entries: Sequence[tuple[str, str, str]] = ()
+    """Each a `KeyRef`, or a tuple that is equal to it."""
     histories: Sequence[KeyRef] = ()
 
     def parts(self, most: int) -> "Iterator[Needs]":
@@ -136,8 +127,9 @@ class Projection:
         self.genesis = genesis
         self.keys: Keys = compile_registry((registry or Registry()).to_canonical())
         self.changes = Changes(next_offset)
-        self._first_sequence = sequence_of(genesis.generation, 0)
-        self._identities = Identities(genesis.partitions)
+        self._reader = RecordReader(genesis)
+        self.read = self._reader.read
+        """Read a record of the partition, whatever has been folded: see `RecordReader`."""
         self._events: dict[tuple[str, bytes], Record | None] = {}
         self._entries: dict[tuple[str, str, str], Entry | None] = {}
         self._histories: dict[tuple[str, str, str], list[Record]] = {}
@@ -147,30 +139,31 @@ class Projection:
         """The *next* offset to be read."""
         return self.changes.next_offset
 
-    def needs(self, decoded: Iterable[Decoded]) -> Needs:
+    def needs(self, reads: Iterable[Read]) -> Needs:
         """What these will surely ask for and is not there yet; loading it beforehand saves round trips."""
         events: dict[tuple[str, bytes], None] = {}
         entries: dict[tuple[str, str, str], None] = {}
-        known = self._entries
-        for item in decoded:
-            if isinstance(item, Event):
-                owner = item.owner
-                events[owner, item.id] = None
-                if (source := item.source_id) is not None:
-                    events[owner, source] = None
-                if item.key is not None and (ref := (owner, item.scope, item.key)) not in known:
-                    entries[ref] = None
-                for scope, key in item.retired_keys or ():
-                    if (ref := (owner, scope, key)) not in known:
-                        entries[ref] = None
-            elif isinstance(item, Malformed):
-                events[item.owner, item.event_id] = None
-        return Needs([EventRef(*ref) for ref in events if ref not in self._events], [KeyRef(*ref) for ref in entries])
+        known_events, known_entries = self._events, self._entries
+        for read in reads:
+            if (made := read.made) is not None:
+                owner, scope, key = place = read.place
+                if (ref := (owner, made.event_id)) not in known_events:
+                    events[ref] = None
+                if (source := made.source_event_id) is not None and (ref := (owner, source)) not in known_events:
+                    events[ref] = None
+                if key is not None and place not in known_entries:
+                    entries[owner, scope, key] = None
+                for other in made.retires or ():
+                    if (at := (owner, *other)) not in known_entries:
+                        entries[at] = None
+            elif isinstance(item := read.item, Malformed) and (ref := (item.owner, item.event_id)) not in known_events:
+                events[ref] = None
+        return Needs(list(events), list(entries))
 
     def load(
         self,
-        events: Mapping[EventRef, Record | None] | None = None,
-        entries: Mapping[KeyRef, Entry | None] | None = None,
+        events: Mapping[tuple[str, bytes], Record | None] | None = None,
+        entries: Mapping[tuple[str, str, str], Entry | None] | None = None,
         histories: Mapping[KeyRef, list[Record]] | None = None,
     ) -> None:
         """Take what the store has. What was folded since is newer and stays; so do histories' items since then."""
@@ -199,31 +192,37 @@ class Projection:
         """Drop the events that were loaded or folded: the store will be asked again."""
         self._events.clear()
 
-    def apply(self, record: LogRecord, decoded: Decoded | None = None) -> Record | None:
+    def apply(self, read: Read) -> Record | None:
         """Fold the next record; its history item if it is an event.
 
         Raises NotLoaded (load that, then the same call again), PartitionWaits, WrongGenesis; nothing has changed then.
         """
-        if record.offset < self.changes.next_offset:
-            raise ValueError(f"offset {record.offset} was folded already")
-        item = decode(record) if decoded is None else decoded
-        made = None
-        if record.offset == 0 and not isinstance(item, Genesis):
+        record, item = read.record, read.item
+        offset = record.offset
+        if offset < self.changes.next_offset:
+            raise ValueError(f"offset {offset} was folded already")
+        if offset == 0 and not isinstance(item, Genesis):
             raise WrongGenesis(f"partition {self.partition} does not begin with a genesis record")
-        if isinstance(item, Event):
-            made = self._event(record, item)
-        elif isinstance(item, Genesis):
+        made = read.made
+        if made is not None and isinstance(item, Event):
+            made = self._event(read, item, made)
+        elif isinstance(item, Malformed):
+            made = self._malformed(record, item)
+        else:
+            self._not_of_an_owner(read)
+        self.changes.next_offset = offset + 1
+        return made
+
+    def _not_of_an_owner(self, read: Read) -> None:
+        record, item = read.record, read.item
+        if isinstance(item, Genesis):
             self._genesis(record, item)
-        elif isinstance(item, Newer):
-            raise PartitionWaits(self.partition, record.offset, item.problem)
         elif isinstance(item, RegistryRecord):
             self._registry(record, item)
+        elif isinstance(item, Newer):
+            raise PartitionWaits(self.partition, record.offset, item.problem)
         elif isinstance(item, Undecodable):
             self.changes.dead.append(DeadLetter(record, item.problem))
-        else:
-            made = self._malformed(record, item)
-        self.changes.next_offset = record.offset + 1
-        return made
 
     def _genesis(self, record: LogRecord, item: Genesis) -> None:
         if item != self.genesis:
@@ -240,50 +239,40 @@ class Projection:
         else:
             self.changes.registry = item.registry
 
-    def _event(self, record: LogRecord, event: Event) -> Record | None:
-        try:
-            owner = self._identities.owner(event.owner)
-            kafka_key = self._identities.record_key(owner, event.scope, event.key)
-        except InvalidInput as error:
-            problem = salvage(record.value or b"", error.message)
-            if isinstance(problem, Malformed):
-                return self._malformed(record, problem)
-            self.changes.dead.append(DeadLetter(record, problem.problem))
-            return None
-        if owner.partition != self.partition:
-            self._misplaced(record)
-            return None
-        made = _record_of(record, event, self._first_sequence + record.offset)
-        ref = (event.owner, made.event_id)
+    def _event(self, read: Read, event: Event, made: Record) -> Record:
+        owner, scope, key = read.place
+        ref = (owner, made.event_id)
         if (first := self._first_copy(ref)) is not None:
             if first.sequence == made.sequence:
                 return first  # the store is ahead of the checkpoint, which was set back: it is in there already
             return self._copy(event, made, first)
         refusal = (
-            judge_event(event, kafka_key == record.key, self.keys)
-            or (None if event.source_event_id is None else self._cite(event, made, record.offset))
-            or judge_authority(event, self.keys)
-            or (None if event.expected_sequence is None else self._expect(event, event.expected_sequence))
+            judge_event(event, read.key_matches, self.keys)
+            or (None if made.source_event_id is None else self._cite(event, made, read.record.offset))
+            or judge_authority(event, made.authority, self.keys)
+            or (None if made.expected_sequence is None else self._expect(event, made.expected_sequence))
         )
         if refusal is not None:
             _refuse(made, refusal)
-        elif event.key is None:
-            made.verdict = Effect.RECORDED.value
+        elif key is None:
+            made.verdict = _RECORDED
         else:
-            self._fold(event.owner, event.scope, event.key, made)
+            self._fold(owner, scope, key, made)
         return self._keep(ref, made)
 
     def _fold(self, owner: str, scope: str, key: str, made: Record) -> None:
         """Fold an event and the deletes that it brings: all of it, or nothing where something is not loaded."""
-        refs = [(owner, scope, key), *((owner, *other) for other in made.retires or ())]
-        parts = [made, *made.deletes()]
-        steps = [self._step(ref, part) for ref, part in zip(refs, parts, strict=True)]
-        for ref, part, (effect, entry, _) in zip(refs, parts, steps, strict=True):
-            part.verdict = effect.value
-            self._put(ref, part, entry)
-        made.related = steps[0][2]
-        if made.retires:
-            made.retired = tuple(delete.verdict for delete in parts[1:])
+        ref = (owner, scope, key)
+        deletes = made.deletes() if made.retires else ()
+        effect, entry, related = self._step(ref, made)
+        others = [(at := (owner, part.scope, part.key or ""), part, *self._step(at, part)[:2]) for part in deletes]
+        made.verdict, made.related = effect._value_, related
+        self._put(ref, made, entry)
+        for at, part, effect, entry in others:
+            part.verdict = effect._value_
+            self._put(at, part, entry)
+        if others:
+            made.retired = tuple(part.verdict for part in deletes)
 
     def _step(self, ref: tuple[str, str, str], record: Record) -> tuple[Effect, Entry, tuple[int, ...] | None]:
         effect, entry, related = step(self._entry(ref), record)
@@ -306,9 +295,10 @@ class Projection:
             self.changes.entries[ref] = (started_from, entry)
 
     def _entry(self, ref: tuple[str, str, str]) -> Entry | None:
-        if ref not in self._entries:
-            raise NotLoaded(Needs(entries=[KeyRef(*ref)]))
-        return self._entries[ref]
+        try:
+            return self._entries[ref]
+        except KeyError:
+            raise NotLoaded(Needs(entries=[KeyRef(*ref)])) from None
 
     def _expect(self, event: Event, expected_sequence: int) -> Refusal | None:
         """Judge a conditional statement, which has a key."""
@@ -326,25 +316,20 @@ class Projection:
         return refusal
 
     def _first_copy(self, ref: tuple[str, bytes]) -> Record | None:
-        if ref not in self._events:
-            raise NotLoaded(Needs(events=[EventRef(*ref)]))
-        return self._events[ref]
+        try:
+            return self._events[ref]
+        except KeyError:
+            raise NotLoaded(Needs(events=[EventRef(*ref)])) from None
 
     def _malformed(self, record: LogRecord, item: Malformed) -> Record | None:
-        if self._identities.owner(item.owner).partition != self.partition:
-            self._misplaced(record)
-            return None
         ref = (item.owner, item.event_id)
         first = self._first_copy(ref)
-        sequence = self._first_sequence + record.offset
+        sequence = self._reader.sequence(record.offset)
         if first is not None and first.sequence == sequence:
             return first
         made = Record(sequence, record.recorded_at, item.event_id, "", "", None, 0, "", Role.SERVICE.value, "")
         _refuse(made, Refusal(Reason.MALFORMED, item.problem))
         return self._keep(ref, made) if first is None else self._reuse(item.owner, made, first)
-
-    def _misplaced(self, record: LogRecord) -> None:
-        self.changes.dead.append(DeadLetter(record, "the record is not in its owner's partition"))
 
     def _copy(self, event: Event, made: Record, first: Record) -> Record:
         """A copy is recorded without its body: the first has it."""
@@ -371,38 +356,7 @@ class Projection:
         return f"<Projection partition={self.partition} next_offset={self.next_offset}>"
 
 
-_RANK = {rank.authority: rank.value for rank in AuthorityRank}
-_OPERATION = {operation: operation.value for operation in Operation}
-_ROLE = {role: role.value for role in Role}
-
-
-def _record_of(record: LogRecord, event: Event, sequence: int) -> Record:
-    return Record(
-        sequence,
-        record.recorded_at,
-        event.id,
-        _OPERATION[event.operation],
-        event.scope,
-        event.key,
-        _RANK[event.authority],
-        event.actor.service,
-        _ROLE[event.actor.role],
-        "",
-        event.value,
-        None,
-        None,
-        event.source_id,
-        event.span,
-        event.body.quote,
-        event.body.text,
-        event.thread,
-        event.message,
-        event.confidence,
-        None if event.occurred_at is None else to_micros(parse_instant(event.occurred_at)),
-        None if event.expires_at is None else to_micros(parse_instant(event.expires_at)),
-        expected_sequence=event.expected_sequence,
-        retires=event.retired_keys,
-    )
+_RECORDED = Effect.RECORDED.value
 
 
 def _refuse(made: Record, refusal: Refusal) -> None:

@@ -46,10 +46,10 @@ def judge_event(event: Event, key_matches: bool, keys: Keys) -> Refusal | None:
     if not key_matches:
         return Refusal(Reason.KEY_MISMATCH, "the record's Kafka key is not owner/scope/key of the envelope")
     if event.key is not None:
-        if keys.get(event.key) is None:
+        if not keys.declares(event.key):
             return _undeclared(event.key)
         for other in event.retires or ():
-            if keys.get(other.key) is None:
+            if not keys.declares(other.key):
                 return _undeclared(other.key)
         if keys.has_schema(event.key) and (value := event.value) is not None:
             problem = keys.value_problem(event.key, value)
@@ -87,13 +87,17 @@ def judge_citation(event: Event, source: Record | None, *, log_id: str, partitio
     return _judge_reading(event, source)
 
 
-def judge_authority(event: Event, keys: Keys) -> Refusal | None:
-    """Whether the event has the weight that its key asks for, and each key that it retires."""
+def judge_authority(event: Event, rank: int, keys: Keys) -> Refusal | None:
+    """Whether the event, with an authority of this rank, has the weight that its key asks for, and each key that it
+    retires."""
     if event.key is None:
         return None
-    if (refusal := _too_low(event, event.key, keys)) is not None or event.retires is None:
-        return refusal
-    return next((found for other in event.retires if (found := _too_low(event, other.key, keys))), None)
+    if rank < keys.min_rank(event.key):
+        return _too_low(event, event.key, keys)
+    for other in event.retires or ():
+        if rank < keys.min_rank(other.key):
+            return _too_low(event, other.key, keys)
+    return None
 
 
 def judge_expected(expected_sequence: int, entry: Entry | None) -> Refusal | None:
@@ -112,13 +116,10 @@ def _undeclared(key: str) -> Refusal:
     return Refusal(Reason.UNDECLARED_KEY, f"'{key}' is not declared in the registry in force")
 
 
-def _too_low(event: Event, key: str, keys: Keys) -> Refusal | None:
-    declaration = keys.get(key)
-    if declaration is None or event.authority.rank >= declaration.min_authority.rank:
-        return None
+def _too_low(event: Event, key: str, keys: Keys) -> Refusal:
+    needed = AuthorityRank(keys.min_rank(key)).authority
     return Refusal(
-        Reason.AUTHORITY_TOO_LOW,
-        f"'{key}' takes authority '{declaration.min_authority}' or higher, this is '{event.authority}'",
+        Reason.AUTHORITY_TOO_LOW, f"'{key}' takes authority '{needed}' or higher, this is '{event.authority}'"
     )
 
 

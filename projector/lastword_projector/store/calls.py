@@ -59,11 +59,8 @@ class ScriptKeys:
 
     def __init__(self, *names: str) -> None:
         self.names = list(names)
+        """In order; names that come once only may be put in directly."""
         self._index_of = {name: index for index, name in enumerate(names, 1)}
-
-    def add_new(self, name: str) -> None:
-        """Put a name at the end, whether it is there already or not."""
-        self.names.append(name)
 
     def index(self, name: str) -> int:
         """The index of a name, from 1."""

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from lastword_projector.engine.projection import FOLD_VERSION, Changes
-from lastword_projector.engine.records import Entry, Mark, pack_record
+from lastword_projector.engine.records import pack_record
 from lastword_projector.store.calls import Call, Plan, ScriptKeys, script_call
 from lastword_projector.store.event_ids import EventIds, event_digest, run_item
 from lastword_projector.store.names import Names, PartitionNames, bucket_of, field_of
-from lastword_projector.store.packing import pack_entry
+from lastword_projector.store.packing import pack_head
 from lastword_projector.store.plans import BEING_EMPTIED, SLICE, records_of
 from lastword_projector.store.ports import Checkpoint, CommitRefused, OtherProjection
 from lastword_schemas import jsontext
@@ -38,10 +38,10 @@ def commit(
         fields += ["clock", "broker" if changes.stamped else "publisher"]
     if changes.registry is not None:
         fields += ["registry", changes.registry.to_canonical()]
-    groups = _groups(genesis, changes)
+    groups = _groups(genesis, changes, f"{now_ms:013d}")
     for group in groups:
-        keys.add_new(own.dead if group.owner is None else own.history(group.owner))
-        keys.add_new(own.dead if group.owner is None else own.profile(group.owner))
+        owner = group.owner
+        keys.names += (own.dead, own.dead) if owner is None else (own.history(owner), own.profile(owner))
     others, runs = _placed(own, keys, ids, changes.events)
     arguments: list[str | bytes | int] = [
         f"{before.next_sequence:016d}" if before else "",
@@ -58,13 +58,14 @@ def commit(
         *fields,
     ]
     for group in groups:
-        group.add_to(arguments, f"{now_ms:013d}")
+        arguments += (len(group.items), len(group.entries) // 3, *group.items, *group.entries)
     arguments += others
     arguments += runs
     (reply,) = yield [script_call("commit", keys.names, arguments, list)]
     _check_commit(partition, genesis, reply)
     for number in reply[2:]:
-        if (owner := groups[number].owner) is not None:
+        owner = groups[number].owner
+        if owner is not None:
             yield from index(names, partition, owner)
 
 
@@ -77,28 +78,27 @@ class _Group:
         self.owner = owner
         self.items: list[bytes] = []
         """Of the history: sequence and packed record."""
-        self.entries: list[tuple[str, Mark, Entry]] = []
-        """Field, the mark folded from, the entry."""
-
-    def add_to(self, arguments: list[str | bytes | int], projected_at: str) -> None:
-        """Add it to the arguments of the script."""
-        arguments += (len(self.items), len(self.entries), *self.items)
-        for field, started_from, entry in self.entries:
-            arguments += (field, started_from, pack_entry(entry, projected_at))
+        self.entries: list[str | bytes] = []
+        """Field, the mark folded from, value; and so on."""
 
 
-def _groups(genesis: Genesis, changes: Changes) -> list[_Group]:
+def _groups(genesis: Genesis, changes: Changes, projected_at: str) -> list[_Group]:
     of_owner: dict[str, _Group] = {}
+    packed_of: dict[int, bytes] = {}
     for owner, record in changes.records:
         group = of_owner.get(owner)
         if group is None:
             group = of_owner[owner] = _Group(owner)
-        group.items.append(b"%016d" % record.sequence + pack_record(record))
+        packed = packed_of[record.sequence] = pack_record(record)
+        group.items.append(b"%016d%b" % (record.sequence, packed))
     for (owner, scope, key), (started_from, entry) in changes.entries.items():
         group = of_owner.get(owner)
         if group is None:
             group = of_owner[owner] = _Group(owner)
-        group.entries.append((field_of(scope, key), started_from, entry))
+        record = entry.record
+        known = packed_of.get(record.sequence) if record.retired_by is None else None
+        value = pack_head(entry, projected_at).encode() + (known or pack_record(record))
+        group.entries += (field_of(scope, key), started_from, value)
     groups = list(of_owner.values())
     if changes.dead:
         dead = _Group(None)

@@ -45,11 +45,11 @@ class MemoryStore:
 
     def load(self, partition: int, needs: Needs) -> Settled[Loaded]:
         """See `Store`."""
-        found = {ref: self.stored_entries.get((partition, ref)) for ref in needs.entries}
+        found = {ref: self.stored_entries.get((partition, KeyRef(*ref))) for ref in needs.entries}
         return Settled(
             Loaded(
                 {ref: None if data is None else unpack_entry(data).entry for ref, data in found.items()},
-                {ref: self._event(partition, ref) for ref in needs.events},
+                {ref: self._event(partition, EventRef(*ref)) for ref in needs.events},
             )
         )
 

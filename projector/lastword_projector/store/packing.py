@@ -8,7 +8,7 @@ is there.
 
 from typing import NamedTuple
 
-from lastword_projector.engine.records import MARK_LENGTH, NO_MARK, Entry, Mark, pack_record, unpack_record
+from lastword_projector.engine.records import MARK_LENGTH, NO_MARK, Entry, Mark, unpack_record
 
 _TIME_LENGTH = 13
 _UNRESOLVED, _START, _PREVIOUS = 1, 2, 4
@@ -20,11 +20,6 @@ class StoredEntry(NamedTuple):
     entry: Entry
     projected_at: int
     """ms since 1970, by the worker's clock."""
-
-
-def pack_entry(entry: Entry, projected_at: str) -> bytes:
-    """The value of an entry. `projected_at` has 13 digits."""
-    return pack_head(entry, projected_at).encode() + pack_record(entry.record)
 
 
 def pack_head(entry: Entry, projected_at: str) -> str:

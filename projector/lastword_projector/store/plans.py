@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from lastword_projector.engine.fold import fold
-from lastword_projector.engine.projection import EventRef, KeyRef, Needs
+from lastword_projector.engine.projection import KeyRef, Needs
 from lastword_projector.engine.records import Entry, Record, sequence_in, unpack_record
 from lastword_projector.store.calls import Call, Plan, ScriptKeys, script_call, together
 from lastword_projector.store.event_ids import EventIds, event_digest, is_time_ordered
@@ -96,12 +96,12 @@ def _event_ids(fields: Sequence[bytes | None]) -> EventIds | None:
     return EventIds(bytes.fromhex(greatest.decode()), bytes.fromhex(run.decode()), int(count))
 
 
-def load(names: Names, partition: int, needs: Needs, new: Sequence[EventRef] = ()) -> Plan[Loaded]:
+def load(names: Names, partition: int, needs: Needs, new: Sequence[tuple[str, bytes]] = ()) -> Plan[Loaded]:
     """Entries and events. Raises OtherProjection where the index has an event that the history lost.
 
     Events that are known to be new are not asked for.
     """
-    events: dict[EventRef, Record | None] = dict.fromkeys(new)
+    events: dict[tuple[str, bytes], Record | None] = dict.fromkeys(new)
     if not needs.entries and not needs.events:
         return Loaded({}, events)
     own = names.of(partition)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeVar
 
-from lastword_projector.engine.projection import Changes, EventRef, KeyRef, Needs
+from lastword_projector.engine.projection import Changes, KeyRef, Needs
 from lastword_projector.engine.records import Entry, Record
 from lastword_schemas.control import Genesis
 from lastword_schemas.errors import LastwordError
@@ -67,9 +67,9 @@ class Checkpoint:
 class Loaded:
     """What a store has of what was asked for."""
 
-    entries: dict[KeyRef, Entry | None] = field(default_factory=dict)
+    entries: dict[tuple[str, str, str], Entry | None] = field(default_factory=dict)
     """None where there is none."""
-    events: dict[EventRef, Record | None] = field(default_factory=dict)
+    events: dict[tuple[str, bytes], Record | None] = field(default_factory=dict)
     """The record of the first copy; None where the owner has no event with that id."""
 
 

@@ -27,8 +27,9 @@ class RedisStore:
     def load(self, partition: int, needs: Needs) -> Pending[Loaded]:
         """See `Store`."""
         ids = self._ids_of(partition)
-        new = [ref for ref in needs.events if ids.is_new(ref.event_id)]
-        sought = [ref for ref in needs.events if not ids.is_new(ref.event_id)]
+        new = [ref for ref in needs.events if ids.is_new(ref[1])]
+        known = set(new)
+        sought = [ref for ref in needs.events if ref not in known]
         return self._pipe.send(plans.load(self._names, partition, Needs(sought, needs.entries), new))
 
     def commit(
