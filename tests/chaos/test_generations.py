@@ -8,8 +8,10 @@ import httpx
 import pytest
 import redis
 
-from lastword.embedded import EmbeddedStore
+from lastword.embedded import EmbeddedBroker, EmbeddedStore
 from lastword.launcher import LocalLastword, Ports
+from lastword_producers.kafka_log import create_log
+from tests.support.scene import Scene, until
 
 ADA = "user:ada"
 
@@ -88,3 +90,22 @@ def test_a_namespace_that_holds_something_is_passed_over(redis_url: str, tmp_pat
         with LocalLastword(tmp_path, Ports.free(), partitions=2, redis_url=redis_url) as running:
             assert running.connection.namespace == "main-1"
         assert client.hgetall("lw:main:{p0}:checkpoint") == {b"next": b"of a log that somebody needs"}
+
+
+def test_a_worker_whose_embedded_broker_was_restarted_refuses_the_new_log(redis_url: str, tmp_path: Path) -> None:
+    with (
+        EmbeddedBroker(tmp_path / "broker") as broker,
+        Scene(broker.bootstrap_servers, redis_url, tmp_path, partitions=2) as scene,
+    ):
+        scene.projected([scene.publisher.set(ADA, "global", "any", number) for number in range(10)])
+        token = scene.value(ADA, "any")["selection"]["position_token"]
+
+        broker.restart()
+        new = create_log(scene.worker_settings.kafka_settings, scene.partitions)
+
+        until(lambda: not scene.workers[0].running, "the worker to refuse")
+        scene.start_worker()
+        until(lambda: not scene.workers[1].running, "a new worker to refuse")
+        assert f"the checkpoint is of log {scene.log.log_id}" in scene.workers[1].said
+        assert new.log_id in scene.workers[1].said
+        assert scene.value(ADA, "any", at_least=token)["state"]["value"] == 9, "what was projected is still answered"

@@ -46,6 +46,7 @@ class Load:
         self.unsettled = 0
         """How often an outcome was unknown, or an event was held back."""
         partitions = itertools.cycle(range(lastword.log.partitions))
+        self._strangers = [_owner_in(next(partitions), lastword.log.partitions) for _ in range(40)]
         self._threads = [
             threading.Thread(
                 target=self._talk,
@@ -87,6 +88,13 @@ class Load:
                 raise self._error
             assert time.monotonic() < deadline, f"waited {_SECONDS:.0f} s for {count} more events"
             time.sleep(0.005)
+
+    def pile_up(self, count: int) -> None:
+        """Publish so many events of owners who say nothing else; returns when all are acknowledged."""
+        futures = []
+        for number, owner in zip(range(count), itertools.cycle(self._strangers)):
+            futures.append((owner, self._publisher.submit(_statement(owner, "any", "set", value=number))))
+        self.said += [Said(owner, future.result(_SECONDS)) for owner, future in futures]
 
     def _talk(self, owners: list[str]) -> None:
         try:

@@ -1,8 +1,8 @@
 """A projector worker that dies or stands still in the middle of a commit, when it is told to.
 
-It is told by a file, whose path is in `LASTWORD_TEST_ORDER`: `stop` before the commit is sent (what became of it, once
-the worker was woken, is logged), `die` after it was sent and before anybody heard of its outcome. The file is removed
-when the order is obeyed. Other settings: `LASTWORD_`...
+It is told by a file, whose path is in `LASTWORD_TEST_ORDER`: `stop 1` before the next commit is sent (what became of
+it, once the worker was woken, is logged), `die 3` after the third one was sent and before anybody heard of its outcome.
+The file is removed when the order is obeyed. Other settings: `LASTWORD_`...
 """
 
 import logging
@@ -57,8 +57,11 @@ class ObedientStore(RedisStore):
     def _take_order() -> str | None:
         path = Path(os.environ[ORDER_VARIABLE])
         try:
-            order = path.read_text()
+            order, commits = path.read_text().split()
         except FileNotFoundError:
+            return None
+        if int(commits) > 1:
+            path.write_text(f"{order} {int(commits) - 1}")
             return None
         path.unlink()
         return order

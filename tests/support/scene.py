@@ -77,15 +77,20 @@ class WorkerProcess(PythonProcess):
         """Its log."""
         return self.log_path.read_text(errors="replace")
 
-    def die_in_a_commit(self) -> None:
-        """SIGKILL when the next commit is on its way; returns when it is dead."""
-        self._order.write_text(DIE)
+    def die_in_a_commit(self, number: int = 1) -> None:
+        """SIGKILL when the next commit, or a later one, is on its way; returns when it is dead."""
+        self._give_order(f"{DIE} {number}")
         assert self.wait(SECONDS) == -9
 
     def pause_in_a_commit(self) -> None:
         """SIGSTOP when the next batch is folded and not sent; returns when it stands still."""
-        self._order.write_text(STOP)
+        self._give_order(f"{STOP} 1")
         until(lambda: not self._order.exists() and self._stands_still(), f"{self.name} to stand still")
+
+    def _give_order(self, order: str) -> None:
+        written = self._order.with_suffix(".written")
+        written.write_text(order)
+        written.rename(self._order)  # so that it is never read half
 
     def _stands_still(self) -> bool:
         _, status = os.waitpid(self.pid, os.WNOHANG | os.WUNTRACED)
