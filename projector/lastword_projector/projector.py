@@ -102,11 +102,15 @@ class PartitionProjector:
 
         Records below `next_offset` are passed over. Raises StoreUnavailable.
         """
-        first, read = self.next_offset, self._projection.read
-        self._taken = [read(record) for record in records if record.offset >= first]
-        self._projection.forget_events()
-        needs = self._projection.needs(self._taken)
-        self._loading = [self._store.load(self.genesis.partition, part) for part in needs.parts(MAX_EVENTS)]
+        projection, partition, next_offset = self._projection, self.genesis.partition, self.next_offset
+        projection.forget_events()
+        self._taken, self._loading = [], []
+        for first in range(0, len(records), MAX_EVENTS):  # the store looks up while what follows is read
+            part = records[first : first + MAX_EVENTS]
+            reads = [projection.read(record) for record in part if record.offset >= next_offset]
+            self._taken += reads
+            needs = projection.needs(reads)
+            self._loading += [self._store.load(partition, asked) for asked in needs.parts(MAX_EVENTS)]
         return len(self._taken)
 
     def fold(self) -> None:

@@ -99,7 +99,7 @@ class Event(msgspec.Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     def value(self) -> bytes | None:
         """The value's JSON text; None where there is none."""
         value = self.body.value
-        return None if isinstance(value, msgspec.UnsetType) else bytes(value)
+        return None if value is msgspec.UNSET else bytes(value)
 
 
 class Malformed(msgspec.Struct, frozen=True, gc=False):
@@ -132,6 +132,7 @@ _SHORTEST_INSTANT = len("2026-03-01T12:00:00Z")
 _LAST_YEAR = 9999
 _CONTROL_KEYS = frozenset({GENESIS_KEY.encode(), REGISTRY_KEY.encode()})
 _OPERATIONS = frozenset(operation.value for operation in Operation)
+_SET, _DELETE = Operation.SET, Operation.DELETE
 _LITERALS = frozenset({b"true", b"false", b"null"})
 
 
@@ -172,13 +173,13 @@ def _check(event: Event) -> None:
     operation, body = event.operation, event.body
     if _is_uuid(event.event_id) is None:
         raise InvalidInput("event_id is not a UUID in lower case", field="event_id")
-    if operation is Operation.SET:
+    if operation is _SET:
         if event.key is None or body.text is not None:
             raise _misfit(event, "key" if event.key is None else "text")
         _check_value(body.value)
     elif body.value is not msgspec.UNSET or event.expires_at is not None:
         raise _misfit(event, "value" if event.expires_at is None else "expires_at")
-    elif operation is Operation.DELETE:
+    elif operation is _DELETE:
         if event.key is None or body.text is not None:
             raise _misfit(event, "key" if event.key is None else "text")
     elif event.key is not None or event.thread is None or event.source_event_id is not None:
@@ -224,7 +225,7 @@ def _check_condition(event: Event) -> None:
     ):
         raise _misfit(event, "expected_sequence")
     retired = event.retired_keys or ()
-    if retired and event.operation is not Operation.SET:
+    if retired and event.operation is not _SET:
         raise _misfit(event, "retires")
     for scope, key in retired:
         check_scope(scope)

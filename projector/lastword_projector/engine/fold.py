@@ -14,11 +14,11 @@ from lastword_projector.engine.records import NO_MARK, Entry, Mark, Record, same
 from lastword_schemas.verdicts import Effect
 
 
-class _NeedsHistory(Enum):
+class NeedsHistory(Enum):
     NEEDS_HISTORY = "needs-history"
 
 
-NEEDS_HISTORY: Final = _NeedsHistory.NEEDS_HISTORY
+NEEDS_HISTORY: Final = NeedsHistory.NEEDS_HISTORY
 """The entry alone does not tell; fold the key's events anew."""
 
 
@@ -26,7 +26,7 @@ class Step(NamedTuple):
     """What one event does to an entry."""
 
     effect: Effect
-    entry: Entry | _NeedsHistory
+    entry: Entry | NeedsHistory
     """The entry after it."""
     related: tuple[int, ...] | None = None
     """Of `late`: the entry's source sequence, which stands, and the event's."""
@@ -77,7 +77,7 @@ def _tie(entry: Entry, record: Record) -> Step:
     return Step(Effect.CONFLICT, replace(entry, unresolved=True))
 
 
-def _late(entry: Entry, record: Record, mark: Mark) -> Entry | _NeedsHistory:
+def _late(entry: Entry, record: Record, mark: Mark) -> Entry | NeedsHistory:
     """An event below the entry's mark never changes the value; it may change where the version began."""
     if mark < entry.previous:
         return entry

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lastword_projector.engine.decode import Event, LogRecord, Malformed, Newer, Undecodable
-from lastword_projector.engine.fold import NEEDS_HISTORY, fold, step
+from lastword_projector.engine.fold import NEEDS_HISTORY, NeedsHistory, Step, fold, step
 from lastword_projector.engine.keys import Keys, compile_registry
 from lastword_projector.engine.reading import Read, RecordReader
 from lastword_projector.engine.records import NO_MARK, Entry, Mark, Record
@@ -263,30 +263,36 @@ class Projection:
     def _fold(self, owner: str, scope: str, key: str, made: Record) -> None:
         """Fold an event and the deletes that it brings: all of it, or nothing where something is not loaded."""
         ref = (owner, scope, key)
-        deletes = made.deletes() if made.retires else ()
-        effect, entry, related = self._step(ref, made)
-        others = [(at := (owner, part.scope, part.key or ""), part, *self._step(at, part)[:2]) for part in deletes]
-        made.verdict, made.related = effect._value_, related
-        self._put(ref, made, entry)
-        for at, part, effect, entry in others:
-            part.verdict = effect._value_
-            self._put(at, part, entry)
-        if others:
-            made.retired = tuple(part.verdict for part in deletes)
+        stepped = self._step(ref, made)
+        if made.retires:
+            self._retire(owner, made)
+        made.verdict, made.related = stepped.effect._value_, stepped.related
+        self._put(ref, made, stepped.entry)
 
-    def _step(self, ref: tuple[str, str, str], record: Record) -> tuple[Effect, Entry, tuple[int, ...] | None]:
-        effect, entry, related = step(self._entry(ref), record)
-        if entry is not NEEDS_HISTORY:
-            return effect, entry, related
+    def _retire(self, owner: str, made: Record) -> None:
+        deletes = [((owner, part.scope, part.key or ""), part) for part in made.deletes()]
+        steps = [self._step(ref, part) for ref, part in deletes]
+        for (ref, part), stepped in zip(deletes, steps, strict=True):
+            part.verdict = stepped.effect._value_
+            self._put(ref, part, stepped.entry)
+        made.retired = tuple(part.verdict for _, part in deletes)
+
+    def _step(self, ref: tuple[str, str, str], record: Record) -> Step:
+        """What an event does to an entry; an entry that alone does not tell is folded anew."""
+        stepped = step(self._entry(ref), record)
+        if stepped.entry is not NEEDS_HISTORY:
+            return stepped
         if ref not in self._histories:
             raise NotLoaded(Needs(histories=[KeyRef(*ref)]))
         refolded = fold([*self._histories[ref], record])
         if refolded is None:
             raise AssertionError("a fold of events has an entry")
-        return effect, refolded, related
+        return stepped._replace(entry=refolded)
 
-    def _put(self, ref: tuple[str, str, str], record: Record, entry: Entry) -> None:
-        if ref in self._histories:
+    def _put(self, ref: tuple[str, str, str], record: Record, entry: Entry | NeedsHistory) -> None:
+        if not isinstance(entry, Entry):
+            raise AssertionError("an entry that needs its history is folded from it")
+        if self._histories and ref in self._histories:
             self._histories[ref].append(record)
         before, self._entries[ref] = self._entries[ref], entry
         if entry is not before:

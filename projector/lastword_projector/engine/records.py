@@ -18,7 +18,7 @@ MARK_LENGTH: Final = 23
 
 def mark_of(source_sequence: int, authority: int, ordinal: int) -> Mark:
     """The mark of an event."""
-    return Mark(f"{source_sequence:016d}{authority:d}{ordinal:06d}")
+    return Mark("%016d%d%06d" % (source_sequence, authority, ordinal))  # noqa: UP031  # faster, and asked of every event
 
 
 def sequence_in(mark: Mark) -> int:
@@ -98,7 +98,8 @@ class Record(msgspec.Struct, array_like=True, gc=False):
     @property
     def mark(self) -> Mark:
         """The event's mark; its ordinal is the start of the span, 0 without one."""
-        return mark_of(self.source_sequence, self.authority, self.span[0] if self.span else 0)
+        sequence = self.sequence if self.cited_sequence is None else self.cited_sequence
+        return mark_of(sequence, self.authority, self.span[0] if self.span else 0)
 
     def parts(self) -> "Sequence[Record]":
         """What the event does, key by key: itself, and the deletes of the keys that it retires; nothing if it does not

@@ -125,10 +125,9 @@ def _placed(
     """The arguments for event ids that are in no run, and for runs."""
     others: list[str | bytes | int] = []
     run = _Run(ids.run, None, [])
-    added = [run]
+    added, place = [run], ids.place
     for (owner, event_id), sequence in events:
-        digest = event_digest(owner, event_id)
-        first_id = ids.place(event_id)
+        digest, first_id = event_digest(owner, event_id), place(event_id)
         if first_id is None:
             others += (keys.index(own.buckets[bucket_of(digest)]), digest, sequence)
             continue
