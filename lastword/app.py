@@ -80,7 +80,7 @@ class _Parts:
             self.settings.kafka_settings,
             log,
             max_in_flight=self.settings.max_in_flight,
-            block_s=0,
+            max_bytes_in_flight=self.settings.max_bytes_in_flight,
             delivery_timeout_s=10,
         )
         self.desk = Desk(self._writer, self.reader)

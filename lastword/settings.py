@@ -77,6 +77,8 @@ class ApiSettings(ConnectionSettings):
     """The port of the API."""
     max_in_flight: int = Field(default=10_000, ge=1)
     """Events that may wait for Kafka's acknowledgement at once; more are refused with 503."""
+    max_bytes_in_flight: int = Field(default=64 * 1024 * 1024, ge=1)
+    """Bytes that they may have; the API needs about twice as much memory for them."""
 
 
 class ClientSettings(BaseSettings):

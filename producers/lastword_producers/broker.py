@@ -18,8 +18,8 @@ from lastword_schemas.errors import InvalidInput
 MAX_RECORD_BYTES: Final = 1_048_576
 """Bytes of the largest record batch that the history topic takes: twice the largest key registry."""
 
-_CRITICAL: Final = 2
-"""librdkafka's log level; what is less than critical reaches the caller as an error and needs no second line."""
+LOG_LEVEL: Final = 2
+"""librdkafka's log level, critical: what is less than that reaches the caller as an error and needs no second line."""
 
 _VARYING: Final = re.compile(r" \(after \d+ms in state .*\)$")
 """What librdkafka adds to an error and is different each time."""
@@ -112,6 +112,10 @@ class Broker:
             self._admin = AdminClient(self._quiet_config(), logger=client_logger())
         except KafkaException as error:
             raise InvalidInput(f"the Kafka settings are not usable: {_words(error)}") from error
+
+    def begin_again(self, timeout_s: float) -> None:
+        """Another conversation over the same connections, with an end of its own."""
+        self._deadline = time.monotonic() + timeout_s
 
     def cluster_id(self) -> str:
         """The live cluster's id."""
@@ -219,7 +223,7 @@ class Broker:
         return offsets
 
     def _quiet_config(self) -> dict[str, Any]:
-        return self._settings.client_config() | {"error_cb": self._note, "log_level": _CRITICAL}
+        return self._settings.client_config() | {"error_cb": self._note, "log_level": LOG_LEVEL}
 
     def _record_in(self, message: Message) -> Message | None:
         error = message.error()

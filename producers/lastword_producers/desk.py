@@ -7,11 +7,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from lastword_producers.client import new_event_id, utc_now
 from lastword_producers.door import check_declared
-from lastword_producers.errors import AuthorityTooLow, UndeclaredKey, ValueSchema
+from lastword_producers.errors import AuthorityTooLow, Backpressure, UndeclaredKey, ValueSchema
 from lastword_producers.kafka_log import LogIdentity
 from lastword_producers.log_writer import LogWriter
-from lastword_producers.publisher import new_event_id, utc_now
 from lastword_projector.engine.keys import Keys, compile_registry
 from lastword_projector.engine.outcome import verdict_of
 from lastword_projector.engine.records import Record
@@ -76,11 +76,15 @@ class Desk:
     async def accept(self, items: Sequence[Any], kind: DraftKind, *, wait_applied_s: float | None) -> list[Settled]:
         """Publish parsed JSON items, each settled by itself; with `wait_applied_s` wait that long for the verdicts."""
         pending: list[tuple[Envelope, Future[Receipt]] | LastwordError] = []
+        full: Backpressure | None = None
         for item in items:
             try:
                 envelope = await self._check(item, kind)
+                if full is not None:  # what follows must not come before what is to be sent again
+                    raise full
                 pending.append((envelope, self._writer.submit(envelope)))
             except LastwordError as error:
+                full = error if isinstance(error, Backpressure) else full
                 pending.append(error)
         deadline = time.monotonic() + (wait_applied_s or 0)
         return [await self._settle(item, None if wait_applied_s is None else deadline) for item in pending]

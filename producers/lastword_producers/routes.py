@@ -234,4 +234,5 @@ def receipt_answer(receipt: Receipt) -> ReceiptAnswer:
 
 
 def _json(answer: Model, status: int) -> Response:
-    return Response(answer.model_dump_json(exclude_none=True), status, media_type="application/json")
+    headers = {"Retry-After": "1"} if status == 503 else None
+    return Response(answer.model_dump_json(exclude_none=True), status, headers, "application/json")

@@ -3,9 +3,9 @@
 import pytest
 from confluent_kafka import KafkaError, Message
 
-from lastword_producers.delivery import delivery_error, receipt_of
 from lastword_producers.errors import PublishFailed, UnknownOutcome
 from lastword_producers.kafka_log import LogIdentity
+from lastword_producers.reports import delivery_error, receipt_of
 from lastword_schemas.positions import Receipt
 
 LOG = LogIdentity("cluster", "topic-id", "topic", 24, 2, ())
