@@ -12,16 +12,19 @@ COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-inde
 SAME := $(COMPILE) -c requirements/dev.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs bench coverage lock clean
+.PHONY: help demo test compose-test check docs bench coverage lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 demo: $(VENV)/run.stamp ## start lastword on this machine and show what it does
 	@$(BIN)/lastword demo $(ARGS)
 
 test: $(VENV)/dev.stamp ## run the tests; some of them start a real Apache Kafka (Java 17, Maven)
 	@$(BIN)/pytest $(ARGS) || { $(call advise,a test failed. One test again: make test ARGS='-x -k part_of_its_name'); }
+
+compose-test: $(VENV)/dev.stamp ## try docker-compose.yml on a real Docker engine; as root on Debian it starts one
+	@tests/packaging/with-engine tests/packaging/check $(BIN)/python
 
 check: $(VENV)/dev.stamp ## check style, types and the direction of the imports
 	@echo "check: style"
@@ -51,8 +54,8 @@ lock: $(BIN)/pip ## resolve requirements/*.txt anew; newest versions with ARGS=-
 	@echo hatchling | $(SAME) - -o requirements/build.txt || { $(MISFIT); }
 	@echo "lock: done. Look at the difference, then: make check test"
 
-clean: ## remove the virtual environment, Kafka's jars and all caches
-	@rm -rf $(VENV) .cache/kafka-* .coverage .coverage.* htmlcov build dist
+clean: ## remove the virtual environment, Kafka's jars, Compose and all caches
+	@rm -rf $(VENV) .cache .coverage .coverage.* htmlcov build dist
 	@rm -rf .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	@echo "clean: done"
