@@ -36,6 +36,9 @@ from lastword_schemas.problems import MEDIA_TYPE, Problem, problem_of
 _SETTLE_S = 3.0
 """Seconds for Kafka's answers to what is in flight when the API is stopped."""
 
+_PROBES = frozenset({"/healthz", "/readyz"})
+_OK = 200
+
 _log = logging.getLogger(__name__)
 _PROBLEM = {"schema": {"$ref": "#/components/schemas/Problem"}}
 
@@ -235,7 +238,10 @@ def _problem(problem: Problem, headers: Mapping[str, str] | None = None) -> Resp
 
 
 async def _log_request(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-    """One line a request: method, route template, status, milliseconds. Never the query: it names people."""
+    """One line a request: method, route template, status, milliseconds. Never the query: it names people.
+
+    That a probe found everything well, every few seconds, is said at level DEBUG alone.
+    """
     began = time.perf_counter()
     try:
         response = await call_next(request)
@@ -245,7 +251,9 @@ async def _log_request(request: Request, call_next: Callable[[Request], Awaitabl
         response = _unexpected(error)
     route = request.scope.get("route")
     template = getattr(route, "path", "-")
-    _log.info("%s %s %d %.1f ms", request.method, template, response.status_code, (time.perf_counter() - began) * 1000)
+    level = logging.DEBUG if template in _PROBES and response.status_code == _OK else logging.INFO
+    took_ms = (time.perf_counter() - began) * 1000
+    _log.log(level, "%s %s %d %.1f ms", request.method, template, response.status_code, took_ms)
     return response
 
 
