@@ -8,6 +8,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,7 @@ def test_every_service_runs_with_as_little_as_it_can(compose: Compose) -> None:
         assert host["CapDrop"] == ["ALL"], service
         assert host["SecurityOpt"] == ["no-new-privileges:true"], service
         assert host["ReadonlyRootfs"] == (service != "kafka"), service
+        assert service not in OURS or config["Image"] == f"lastword:{version('lastword')}"
         assert "password" not in json.dumps(config["Env"]).lower()
 
 
