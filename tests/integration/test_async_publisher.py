@@ -86,16 +86,7 @@ def test_both_clients_write_the_same_events(settings: KafkaSettings, owner: str)
                 turn,
                 await publisher.set(owner, "global", "tone", "brief", expected_sequence=0, retires=[("x:y", "tone")]),
                 await publisher.delete(owner, "global", "tone", expected_sequence=7),
-                await candidates.set(
-                    owner,
-                    "global",
-                    "tone",
-                    1,
-                    source_event_id=turn,
-                    span=(10, 15),
-                    quote="brief",
-                    retires=[("x:y", "k")],
-                ),
+                await candidates.set(owner, "global", "tone", 1, source_event_id=turn, retires=[("x:y", "k")]),
                 await candidates.delete(owner, "global", "tone", source_event_id=turn),
                 await publisher.publish(draft(owner, None)),
             ]
