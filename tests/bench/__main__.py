@@ -11,12 +11,12 @@ from typing import NoReturn
 
 from lastword.process import LocalServiceError
 from lastword_schemas.errors import LastwordError
-from tests.bench import cldr, projection, sgd
+from tests.bench import cldr, projection, sgd, size
 from tests.bench.bench import BenchStopped, Options
 from tests.bench.data import check_folder
 from tests.bench.show import figure, machine, note
 
-BENCHES = {"sgd": sgd.BENCH, "cldr": cldr.BENCH, "projection": projection.BENCH}
+BENCHES = {"sgd": sgd.BENCH, "cldr": cldr.BENCH, "projection": projection.BENCH, "size": size.BENCH}
 
 HELD, MISSED, STOPPED = 0, 1, 2
 
@@ -69,9 +69,9 @@ def _parser() -> argparse.ArgumentParser:
 def _list() -> str:
     lines = ["benches (make bench NAME=... DATA=FOLDER):"]
     for name, bench in BENCHES.items():
-        lines.append(f"  {name:<6} {bench.summary}")
+        lines.append(f"  {name:<10} {bench.summary}")
         if bench.parts:
-            lines.append(f"         parts: {', '.join(bench.parts)}")
+            lines.append(f"             parts: {', '.join(bench.parts)}")
     return "\n".join(lines)
 
 

@@ -21,6 +21,7 @@ class Stage:
     """What is running."""
 
     bootstrap_servers: str
+    """Empty where there is no broker."""
     redis_url: str
     directory: Path
     """For the logs of the bench's programs; removed at the end."""
@@ -35,13 +36,24 @@ def open_stage(choice: BrokerChoice) -> Iterator[Stage]:
         directory = Path(name)
         broker, broker_version = _broker(choice, directory / "broker")
         with broker, EmbeddedStore(directory / "store") as store:
-            with redis.Redis.from_url(store.url) as client:
-                server = client.info("server")
-            store_version = (
-                f"{server.get('server_name', 'redis')} {server.get('valkey_version', server['redis_version'])}"
-            )
-            versions = f"broker: {broker_version}; store: {store_version}"
+            versions = f"broker: {broker_version}; store: {_store_version(store.url)}"
             yield Stage(broker.bootstrap_servers, store.url, directory, versions)
+
+
+@contextmanager
+def open_store() -> Iterator[Stage]:
+    """Start a store alone, and stop it at the end."""
+    with (
+        tempfile.TemporaryDirectory(prefix="lastword-bench-") as name,
+        EmbeddedStore(Path(name) / "store") as store,
+    ):
+        yield Stage("", store.url, Path(name), f"store: {_store_version(store.url)}")
+
+
+def _store_version(url: str) -> str:
+    with redis.Redis.from_url(url) as client:
+        server = client.info("server")
+    return f"{server.get('server_name', 'redis')} {server.get('valkey_version', server['redis_version'])}"
 
 
 def _broker(choice: BrokerChoice, directory: Path) -> tuple[LocalKafka | EmbeddedBroker, str]:

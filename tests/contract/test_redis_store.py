@@ -1,5 +1,6 @@
 """The store on a real Redis (or Valkey) keeps the contract, and what is particular to it."""
 
+import random
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
@@ -371,6 +372,19 @@ def test_the_last_record_that_is_not_above_a_sequence_is_found(in_redis: RedisSt
         found = pipe.run(plans.floor(Names("main"), 0, ADA, sequence))
         below = [each for each in made if each.sequence <= sequence]
         assert found == (below[-1] if below else None)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_records_are_found_however_unevenly_their_sequences_grow(in_redis: RedisStore, pipe: Pipe, seed: int) -> None:
+    order = random.Random(seed)
+    made = [record(sequence) for sequence in sorted({int(2 ** order.uniform(1, 53)) for _ in range(60)})]
+    append(in_redis, [(ADA, each) for each in made])
+    found = in_redis.load(0, Needs(events=[EventRef(ADA, each.event_id) for each in made])).result().events
+    assert list(found.values()) == made
+    near = {each.sequence + step for each in made for step in (-1, 0, 1)}
+    for sequence in near:
+        below = [each for each in made if each.sequence <= sequence]
+        assert pipe.run(plans.floor(Names("main"), 0, ADA, sequence)) == (below[-1] if below else None)
 
 
 def test_an_entry_is_stored_behind_its_mark_and_the_time_of_projection(

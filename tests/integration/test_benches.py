@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from tests.bench import size
+from tests.bench.bench import Options
+
 REPOSITORY = Path(__file__).parents[2]
 DATA = Path(os.environ.get("LASTWORD_DATA", REPOSITORY.parent / "shared" / "data"))
 EMBEDDED = ("--broker", "embedded", "--partitions", "1")
@@ -231,3 +234,29 @@ def test_cldr_holds_on_the_real_data() -> None:
 
     assert ran.returncode == 0, ran.stderr
     assert "as_of 1,277 of 1,277 (1,031 current, 30 deleted, 216 absent)" in ran.stdout
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """The bench of size, so small that no figure says anything; bars that are always held."""
+    numbers = {"EVENTS": 300, "LONG": 700, "READS": 20, "SHORT_HISTORY": 20, "LONG_HISTORY": 200, "BLOCK": 20}
+    for name, number in (numbers | {"BLOCKS": 2, "READ_P95_MS": 1e9, "COMMIT_MEAN_MS": 1e9, "COST": 1e9}).items():
+        monkeypatch.setattr(size, name, number)
+    monkeypatch.setattr(size, "READ_BLOCK_MS", 1e6)
+    monkeypatch.setattr(size, "SIZES", {1: 10.0, 8: 10.0})
+    return monkeypatch
+
+
+def test_size_counts_all_keys_and_holds_within_its_bars(
+    small: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert size.run(Options(Path()))
+    said = capsys.readouterr().out
+    assert re.search(r"size: 8 events an owner: 1\.\d\d of the payload", said)
+    assert "as-of on one owner with 700 events" in said
+    assert re.search(r"ratio \d+\.\d\d, at most", said)
+
+
+def test_size_fails_above_a_bar(small: pytest.MonkeyPatch) -> None:
+    small.setattr(size, "SIZES", {1: 0.5})
+    assert not size.run(Options(Path()))
