@@ -11,12 +11,18 @@ from typing import NoReturn
 
 from lastword.process import LocalServiceError
 from lastword_schemas.errors import LastwordError
-from tests.bench import cldr, projection, sgd, size
+from tests.bench import cldr, latency, projection, sgd, size
 from tests.bench.bench import BenchStopped, Options
 from tests.bench.data import check_folder
 from tests.bench.show import figure, machine, note
 
-BENCHES = {"sgd": sgd.BENCH, "cldr": cldr.BENCH, "projection": projection.BENCH, "size": size.BENCH}
+BENCHES = {
+    "sgd": sgd.BENCH,
+    "cldr": cldr.BENCH,
+    "projection": projection.BENCH,
+    "latency": latency.BENCH,
+    "size": size.BENCH,
+}
 
 HELD, MISSED, STOPPED = 0, 1, 2
 

@@ -5,6 +5,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from types import TracebackType
 from typing import NamedTuple, TypeVar
 
@@ -64,7 +65,7 @@ class Pipeline:
         kafka = self.settings.kafka_settings
         self.log = create_log(kafka, partitions=self._partitions)
         self._ends = {at.partition: at.offset + 1 for at in apply_registry(kafka, self._registry)}
-        self._publisher = Publisher(kafka, self.log, registry=self._registry)
+        self.publisher = Publisher(kafka, self.log, registry=self._registry)
         self._candidates = CandidateClient(kafka, self.log, service="bench", registry=self._registry)
         self._pipe = Pipe(self._stage.redis_url)
         return self
@@ -72,7 +73,7 @@ class Pipeline:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._publisher.close()
+        self.publisher.close()
         self._candidates.close()
         self._pipe.reset()
 
@@ -83,7 +84,7 @@ class Pipeline:
 
     def publish(self, drafts: Iterable[tuple[K, EventDraft]]) -> dict[K, Receipt]:
         """Publish statements or turns in this order; once all are acknowledged, their receipts by the names given."""
-        return self._settled((name, self._publisher.submit(draft)) for name, draft in drafts)
+        return self._settled((name, self.publisher.submit(draft)) for name, draft in drafts)
 
     def complete(self, drafts: Iterable[CandidateDraft]) -> None:
         """Publish candidates in this order, and wait until all are acknowledged."""
@@ -99,12 +100,40 @@ class Pipeline:
         self.settings = self.settings.model_copy(update={"namespace": namespace})
         return self
 
+    def environment(self) -> dict[str, str]:
+        """The settings of its parts that are processes of their own."""
+        settings = self.settings
+        return {
+            "LASTWORD_KAFKA": settings.kafka,
+            "LASTWORD_REDIS": settings.redis.get_secret_value(),
+            "LASTWORD_TOPIC": settings.topic,
+            "LASTWORD_DEAD_LETTER_TOPIC": settings.dead_letter_topic,
+            "LASTWORD_NAMESPACE": settings.namespace,
+            "LASTWORD_WORKER_PORT": "0",
+            "LASTWORD_LOG_LEVEL": "WARNING",
+        }
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """With a worker in a process of its own, which has caught up when the block begins."""
+        worker = self._worker(0)
+        worker.start()
+        try:
+            deadline = time.monotonic() + _STALLED_S
+            while self._done() < sum(self._ends.values()):
+                if not worker.running or time.monotonic() > deadline:
+                    raise BenchStopped(f"{self.name}: the worker {_why(worker)}\n{_tail(worker)}")
+                time.sleep(_LOOK_S)
+            yield
+        finally:
+            worker.stop()
+
     def _submitted(
         self, drafts: Sequence[EventDraft | CandidateDraft], on_progress: Callable[[int], None]
     ) -> Iterator[tuple[int, "Future[Receipt]"]]:
         for number, draft in enumerate(drafts, 1):
             if isinstance(draft, EventDraft):
-                yield number, self._publisher.submit(draft)
+                yield number, self.publisher.submit(draft)
             else:
                 yield number, self._candidates.submit(draft)
             if number % 1_000 == 0:
@@ -173,17 +202,7 @@ class Pipeline:
 
         Where to go on is said by the checkpoint alone, so the group makes no difference to what is tested.
         """
-        settings = self.settings
-        environment = {
-            "LASTWORD_KAFKA": settings.kafka,
-            "LASTWORD_REDIS": settings.redis.get_secret_value(),
-            "LASTWORD_TOPIC": settings.topic,
-            "LASTWORD_DEAD_LETTER_TOPIC": settings.dead_letter_topic,
-            "LASTWORD_NAMESPACE": settings.namespace,
-            "LASTWORD_GROUP": f"{settings.topic}-{number}",
-            "LASTWORD_WORKER_PORT": "0",
-            "LASTWORD_LOG_LEVEL": "WARNING",
-        }
+        environment = self.environment() | {"LASTWORD_GROUP": f"{self.settings.topic}-{number}"}
         arguments = ["-m", "tests.bench.worker"]
         return PythonProcess("worker", arguments, self._stage.directory / "worker", environment=environment)
 

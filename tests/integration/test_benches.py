@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.bench import size
+from tests.bench import latency, size
 from tests.bench.bench import Options
+from tests.support.services import require_local_kafka
 
 REPOSITORY = Path(__file__).parents[2]
 DATA = Path(os.environ.get("LASTWORD_DATA", REPOSITORY.parent / "shared" / "data"))
@@ -260,3 +261,23 @@ def test_size_counts_all_keys_and_holds_within_its_bars(
 def test_size_fails_above_a_bar(small: pytest.MonkeyPatch) -> None:
     small.setattr(size, "SIZES", {1: 0.5})
     assert not size.run(Options(Path()))
+
+
+@pytest.mark.real
+def test_latency_runs_to_its_end_and_fails_above_a_bar(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So small that no figure says anything; one bar that nothing can hold."""
+    numbers = {"PUBLISHES": 20, "BLOCK": 10, "RATE": 50, "SECONDS": 1, "REQUESTS": 40, "CONNECTIONS": 2, "ROUNDS": 1}
+    bars = {"PUBLISH_RATIO": 1e9, "VISIBLE_P50_MS": 1e9, "VISIBLE_P99_MS": 1e9, "WOKEN_P50_MS": 1e9, "STORM": 1e9}
+    for name, number in (numbers | bars | {"READERS": 6, "QUIET_S": 0.2, "LOOKUP_RATIO": 1e9}).items():
+        monkeypatch.setattr(latency, name, number)
+    require_local_kafka()
+
+    assert not latency.run(Options(Path(), broker="kafka", partitions=4))
+
+    said = capsys.readouterr().out
+    assert re.search(r"publish acknowledged: p50 [\d.]+ ms, p99 [\d.]+ ms; the bare client", said)
+    assert re.search(r"publish to visible at [\d.]+ events/s: p50", said)
+    assert re.search(r"look-up over HTTP, one at a time: p50", said)
+    assert re.search(r"woken after the announcement, 6 waiting: p50", said)

@@ -1,0 +1,43 @@
+"""`python -m tests.bench.asker PORT PATH CONNECTIONS REQUESTS`: asks over HTTP as fast as answers come.
+
+On kept connections, without an HTTP library, so that what is measured is the server. Prints the milliseconds of each
+request and the seconds of all, as JSON; fails on any answer but a 200.
+"""
+
+import asyncio
+import json
+import sys
+import time
+
+
+async def ask(port: int, path: str, connections: int, requests: int) -> tuple[list[float], float]:
+    """The times of the requests, and of all of them."""
+    numbers = iter(range(requests))
+    request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+    taken: list[float] = []
+
+    async def one_connection() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for _ in numbers:
+            began = time.perf_counter()
+            writer.write(request)
+            head = await reader.readuntil(b"\r\n\r\n")
+            if not head.startswith(b"HTTP/1.1 200 "):
+                raise SystemExit(f"answered {head[:40]!r}")
+            await reader.readexactly(_length(head))
+            taken.append((time.perf_counter() - began) * 1_000)
+        writer.close()
+
+    began = time.perf_counter()
+    await asyncio.gather(*(one_connection() for _ in range(connections)))
+    return taken, time.perf_counter() - began
+
+
+def _length(head: bytes) -> int:
+    lines = (line.partition(b":") for line in head.lower().split(b"\r\n"))
+    return next(int(value) for name, _, value in lines if name == b"content-length")
+
+
+if __name__ == "__main__":
+    ms, seconds = asyncio.run(ask(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
+    print(json.dumps({"ms": ms, "seconds": seconds}))
