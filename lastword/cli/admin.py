@@ -173,6 +173,7 @@ def rebuild(
         TimeElapsedColumn(),
     )
     offsets: dict[int, int] = {}
+    began = time.monotonic()
     out = render.console(stderr=True)
     with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as progress:
         task = progress.add_task("rebuild", total=log.partitions, records=0)
@@ -182,9 +183,9 @@ def rebuild(
             progress.update(task, completed=len(offsets) - 1, records=sum(offsets.values()))
 
         done = run_rebuild(settings, log, on_progress)
-    render.console().print(
-        Text.assemble(("rebuilt ", "green"), f"{log.partitions} partitions from {done:,} records of log {log.log_id}")
-    )
+    rate = done / max(time.monotonic() - began, 0.001)
+    told = f"{log.partitions} partitions from {done:,} records of log {log.log_id}, {rate:,.0f} a second"
+    render.console().print(Text.assemble(("rebuilt ", "green"), told))
 
 
 def _in_force(settings: ConnectionSettings, log: LogIdentity) -> Registry | None:

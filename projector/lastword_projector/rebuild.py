@@ -16,6 +16,7 @@ from lastword_schemas.errors import LastwordError
 
 _log = logging.getLogger(__name__)
 _SILENCE_S = 30.0
+_CHUNK = 4_000
 
 
 class RebuildStopped(LastwordError):
@@ -69,7 +70,7 @@ def _replay(
         first = consumer.poll(_SILENCE_S)
         if first is None:
             raise RebuildStopped(f"the broker sent nothing of partition {partition} for {_SILENCE_S:.0f} s")
-        messages = [first, *consumer.consume(2_000, 0)]
+        messages = [first, *consumer.consume(_CHUNK, 0)]
         records = []
         ended = False
         for message in messages:
@@ -81,7 +82,12 @@ def _replay(
             else:
                 raise RebuildStopped(f"partition {partition}: {error.str()}") from KafkaException(error)
         try:
-            done += projector.project(records)
+            taken = projector.take(records)  # while Redis works on the commits sent before
+            projector.settle()
+            projector.fold()
+            done += taken
+            if ended:
+                projector.settle()
         except CommitRefused as refused:  # a worker was faster
             _log.info("%s", refused)
             consumer.seek(TopicPartition(topic, partition, projector.next_offset))

@@ -82,6 +82,11 @@ class Pipeline:
         """Events a second that were published so far: made, checked, sent and acknowledged."""
         return self._published / self._published_s
 
+    @property
+    def total(self) -> int:
+        """Records in the topic."""
+        return sum(self._ends.values())
+
     def publish(self, drafts: Iterable[tuple[K, EventDraft]]) -> dict[K, Receipt]:
         """Publish statements or turns in this order; once all are acknowledged, their receipts by the names given."""
         return self._settled((name, self.publisher.submit(draft)) for name, draft in drafts)

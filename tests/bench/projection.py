@@ -3,15 +3,19 @@
 The topic holds statements, turns' candidates, late candidates and duplicates. The ceiling takes the topic's own owners,
 keys and entry bytes: one EVALSHA an event (compare the mark, set the entry), 1,000 a pipeline, with redis-py. It is run
 before and after each projection, because the machine's speed drifts; a run's ratio is against the mean of both.
+An agent of faust that does nothing reads the same topic between them.
 """
 
 import random
 import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import redis
 
+from lastword.running import run_rebuild
 from lastword_projector.engine.records import Entry, Record, pack_record
 from lastword_projector.store.names import Names, field_of
 from lastword_projector.store.packing import pack_head
@@ -23,9 +27,9 @@ from lastword_schemas.identity import Owner
 from lastword_schemas.ids import uuid7
 from lastword_schemas.partitions import partition_for
 from lastword_schemas.registry import parse_registry_file
-from tests.bench.bench import Bench, Options
+from tests.bench.bench import Bench, BenchStopped, Options
 from tests.bench.pipeline import Pipeline
-from tests.bench.show import figure
+from tests.bench.show import figure, progress
 from tests.bench.stage import Stage, open_stage
 
 EVENTS = 120_000
@@ -33,6 +37,8 @@ OWNERS = 10_000
 KEYS = 8
 RUNS = 5
 FIRST_BAR = 0.8
+FAUST_RUNS, FAUST_BAR = 3, 5.0
+_FAUST_S = 180
 _PIPELINE = 1_000
 _CAS = """
 local value = redis.call('HGET', KEYS[1], ARGV[1])
@@ -59,19 +65,53 @@ def run(options: Options) -> bool:
 
 def _compare(stage: Stage, pipeline: Pipeline) -> bool:
     calls = _ceiling_calls(pipeline.log.partitions)
-    ratios, rates, ceilings = [], [], [_ceiling(stage, calls)]
+    ratios, rates, ceilings, faust = [], [], [_ceiling(stage, calls)], []
     for number in range(1, RUNS + 1):
         rates.append(pipeline.in_namespace(f"run{number}").project().rate)
         ceilings.append(_ceiling(stage, calls))
         ratios.append(rates[-1] / ((ceilings[-2] + ceilings[-1]) / 2))
         figure(f"  run {number}: {rates[-1]:,.0f} events/s, ceiling {ceilings[-1]:,.0f}, ratio {ratios[-1]:.2f}")
-    median = statistics.median(ratios)
+        if number <= FAUST_RUNS:
+            faust.append(_faust(stage, pipeline))
+    figure(f"rebuild: {_rebuild(pipeline):,.0f} events/s, one process, partition by partition")
+    median, times = statistics.median(ratios), statistics.median(rates) / statistics.median(faust)
     figure(
-        f"projection: {statistics.median(rates):,.0f} events/s [{min(rates):,.0f} - {max(rates):,.0f}]; ceiling "
-        f"{statistics.median(ceilings):,.0f} [{min(ceilings):,.0f} - {max(ceilings):,.0f}]; ratio {median:.2f} "
+        f"projection: {_spread(rates)} events/s; ceiling {_spread(ceilings)}; ratio {median:.2f} "
         f"[{min(ratios):.2f} - {max(ratios):.2f}], at least {FIRST_BAR}"
     )
-    return median >= FIRST_BAR
+    figure(f"an empty faust agent: {_spread(faust)} events/s; ratio {times:.1f}, at least {FAUST_BAR:.0f}")
+    return median >= FIRST_BAR and times >= FAUST_BAR
+
+
+def _faust(stage: Stage, pipeline: Pipeline) -> float:
+    """Records a second that an agent of faust reads which does nothing with them."""
+    arguments = [stage.bootstrap_servers, pipeline.settings.topic, str(pipeline.total)]
+    command = [sys.executable, "-m", "tests.bench.faust_agent", *arguments]
+    with progress("projection: faust, an empty agent", 1) as on_progress:
+        ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_FAUST_S)
+        on_progress(1)
+    if ran.returncode or not ran.stdout:
+        raise BenchStopped(f"faust ended with {ran.returncode}: {ran.stderr.strip()[-500:]}")
+    return pipeline.total / float(ran.stdout.split()[-1])
+
+
+def _rebuild(pipeline: Pipeline) -> float:
+    """Records a second, emptying included."""
+    settings = pipeline.in_namespace("rebuilt").settings
+    offsets: dict[int, int] = {}
+    with progress("projection: rebuild", pipeline.total) as on_progress:
+
+        def note_progress(partition: int, next_offset: int) -> None:
+            offsets[partition] = next_offset
+            on_progress(sum(offsets.values()))
+
+        began = time.perf_counter()
+        done = run_rebuild(settings, pipeline.log, note_progress)
+        return done / (time.perf_counter() - began)
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f"{statistics.median(values):,.0f} [{min(values):,.0f} - {max(values):,.0f}]"
 
 
 def _mix(order: random.Random) -> Iterator[EventDraft | CandidateDraft]:
