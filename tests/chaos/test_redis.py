@@ -72,12 +72,14 @@ def test_a_redis_restored_from_an_older_copy_is_healed_by_replay(
     scene.check(load, watcher)
 
 
-def test_a_checkpoint_set_back_by_hand_is_made_good_by_replay(scene: Scene, store: DurableStore) -> None:
+def test_a_checkpoint_set_back_or_removed_by_hand_is_made_good_by_replay(scene: Scene, store: DurableStore) -> None:
     with Load(scene) as load, Watcher(scene, load) as watcher, redis.Redis.from_url(store.url) as client:
         load.goes_on(200)
         for back_to in (2, 10):
             for partition in range(scene.partitions):
                 client.hset(scene.checkpoint_name(partition), "next", f"{back_to:016d}")
             load.goes_on()
+        client.delete(*map(scene.checkpoint_name, range(scene.partitions)))
+        load.goes_on()
         watcher.goes_on()
     scene.check(load, watcher)
