@@ -66,6 +66,9 @@ class KafkaSettings:
             "client.id": "lastword",
             # The embedded broker would answer a question for a missing topic by making one, without a genesis.
             "allow.auto.create.topics": False,
+            # A client that learned from a broker on its way down that nobody leads a partition may believe it until it
+            # asks again, by default after five minutes: a publisher and a worker did not find the restarted one.
+            "topic.metadata.refresh.interval.ms": 5_000,
             **self.extra,
             "bootstrap.servers": self.bootstrap_servers,
         }

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from lastword_producers.errors import LogMismatch
 from lastword_producers.kafka_log import LogIdentity, apply_registry, create_log
 from lastword_producers.publisher import Publisher
 from lastword_schemas.positions import Receipt
@@ -64,6 +65,11 @@ def test_a_topic_made_anew_under_a_checkpoint_is_refused_by_worker_and_api(scene
     assert (refused.status_code, refused.json()["code"]) == (409, "wrong-log")
     assert scene.log.log_id in refused.json()["detail"]
     assert new.log_id in refused.json()["detail"]
+    with pytest.raises(LogMismatch, match="deleted and made anew"):
+        scene.publisher.set(ADA, "global", "any", "to which log?")
+    event = {"operation": "set", "owner": ADA, "scope": "global", "key": "any", "value": 1, "actor": {"service": "t"}}
+    refused = scene.post("/v1/events", event)
+    assert (refused.status_code, refused.json()["code"]) == (503, "log-mismatch")
     with scene.another_api() as api:
         until(lambda: "is of log" in api.not_ready.get("reads", ""), "a new API to refuse")
         assert scene.log.log_id in api.not_ready["reads"]
