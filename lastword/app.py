@@ -252,8 +252,9 @@ async def _log_request(request: Request, call_next: Callable[[Request], Awaitabl
     route = request.scope.get("route")
     template = getattr(route, "path", "-")
     level = logging.DEBUG if template in _PROBES and response.status_code == _OK else logging.INFO
-    took_ms = (time.perf_counter() - began) * 1000
-    _log.log(level, "%s %s %d %.1f ms", request.method, template, response.status_code, took_ms)
+    took_ms = round((time.perf_counter() - began) * 1000, 1)
+    told = {"method": request.method, "route": template, "status": response.status_code, "took_ms": took_ms}
+    _log.log(level, "%(method)s %(route)s %(status)d %(took_ms).1f ms", told, extra=told)
     return response
 
 

@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 
@@ -23,13 +22,6 @@ _REQUESTS_END_S = 4
 """Seconds for requests under way when the API is stopped; with what its parts then take, the end comes within ten."""
 
 _log = logging.getLogger(__name__)
-
-
-def set_up_logging(level: str) -> None:
-    """Log to standard error, one line an event. Lines hold positions and route templates, never values."""
-    logging.basicConfig(
-        level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s", force=True
-    )
 
 
 def run_api(settings: ApiSettings) -> None:

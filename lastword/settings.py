@@ -38,6 +38,8 @@ class ConnectionSettings(BaseSettings):
     """Which projection of the log in Redis: lower-case letters, digits, `-` and `_`."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     """How much is logged."""
+    log_format: Literal["text", "json"] = "text"
+    """`json`: one JSON object a line, see docs/operations.md."""
 
     @property
     def kafka_settings(self) -> KafkaSettings:

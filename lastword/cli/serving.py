@@ -104,21 +104,23 @@ def demo(
 
 def worker() -> None:
     """Run one projector worker. Settings: LASTWORD_ environment variables."""
-    from lastword.running import run_worker, set_up_logging
+    from lastword.logs import set_up_logging
+    from lastword.running import run_worker
     from lastword.settings import WorkerSettings
 
     settings = WorkerSettings()
-    set_up_logging(settings.log_level)
+    set_up_logging(settings.log_level, settings.log_format)
     run_worker(settings)
 
 
 def api() -> None:
     """Run the HTTP API. Settings: LASTWORD_ environment variables."""
-    from lastword.running import run_api, set_up_logging
+    from lastword.logs import set_up_logging
+    from lastword.running import run_api
     from lastword.settings import ApiSettings
 
     settings = ApiSettings()
-    set_up_logging(settings.log_level)
+    set_up_logging(settings.log_level, settings.log_format)
     run_api(settings)
 
 

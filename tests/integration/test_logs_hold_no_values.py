@@ -34,7 +34,7 @@ SECONDS = 40.0
 
 def part(name: str, run: str, directory: Path, environment: dict[str, str]) -> PythonProcess:
     """A part of lastword in a process of its own that logs everything."""
-    program = f"from lastword.running import *; set_up_logging('DEBUG'); {run}"
+    program = f"from lastword.running import *; from lastword.logs import *; set_up_logging('DEBUG', 'json'); {run}"
     return PythonProcess(name, ["-c", program], directory, environment=environment)
 
 
@@ -153,6 +153,17 @@ def test_no_value_text_owner_or_key_is_in_the_logs_of_worker_api_and_publisher(
 
     assert "waits at offset" in written["worker"]
     assert written["worker"].count("dead letter") == 4
+    parsed = {name: [json.loads(line) for line in written[name].splitlines()] for name in ("worker", "api")}
+    dead = [line for line in parsed["worker"] if line["message"].startswith("dead letter")]
+    assert {line["partition"] for line in dead} == {0}
+    assert len({line["offset"] for line in dead}) == 4
+    (waits, *_) = [line for line in parsed["worker"] if line.get("code") == "partition-waits"]
+    assert waits["level"] == "ERROR"
+    assert waits["offset"] > max(line["offset"] for line in dead)
+    assert {"method": "POST", "route": "/v1/events", "status": 200}.items() <= next(
+        line for line in parsed["api"] if line.get("route") == "/v1/events"
+    ).items()
+    assert all({"time", "level", "logger", "message"} <= line.keys() for each in parsed.values() for line in each)
     assert "POST /v1/events 200" in written["api"]
     for name, text in written.items():
         for word in (MARK, quote(MARK + " "), "ada", "Comet"):

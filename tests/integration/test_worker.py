@@ -463,7 +463,10 @@ def test_worker_and_api_started_before_the_broker_say_what_they_wait_for_and_the
 
 def program(run: str, settings: str) -> list[str]:
     """Arguments that make Python a part of lastword."""
-    return ["-c", f"from lastword.running import *; set_up_logging('INFO'); {run}({settings}())"]
+    return [
+        "-c",
+        f"from lastword.logs import *; from lastword.running import *; set_up_logging('INFO'); {run}({settings}())",
+    ]
 
 
 def answer(url: str) -> dict[str, Any]:

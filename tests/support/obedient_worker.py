@@ -13,6 +13,7 @@ from typing import Any
 from unittest import mock
 
 from lastword import running
+from lastword.logs import set_up_logging
 from lastword.settings import ConnectionSettings, WorkerSettings
 from lastword_projector.store.names import Names
 from lastword_projector.store.ports import CommitRefused, Pending
@@ -73,6 +74,6 @@ def _open_store(settings: ConnectionSettings) -> RedisStore:
 
 if __name__ == "__main__":
     settings = WorkerSettings()
-    running.set_up_logging(settings.log_level)
+    set_up_logging(settings.log_level)
     with mock.patch.object(running, "open_store", _open_store):
         running.run_worker(settings)

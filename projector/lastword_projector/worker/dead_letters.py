@@ -75,7 +75,8 @@ class KafkaDeadLetters:
             raise DeadLetterNotWritten(f"{self._topic}: {problems[0] if problems else 'no acknowledgement in time'}")
         for letter in letters:
             # The problem may quote the record, and so a person: it stands in the letter's header, not in the log.
-            _log.warning("dead letter: partition %d offset %d", genesis.partition, letter.record.offset)
+            at = {"partition": genesis.partition, "offset": letter.record.offset}
+            _log.warning("dead letter: partition %(partition)d offset %(offset)d", at, extra=at)
 
 
 class MutedDeadLetters:

@@ -175,11 +175,11 @@ class Worker:
         try:
             step()
         except PartitionWaits as waits:
-            _log.error("%s", waits)
+            _log.error("%s", waits, extra={"code": waits.code, "partition": partition, "offset": waits.offset})
             self._consumer.pause([TopicPartition(self._topic, partition)])
             self._note(partition)
         except CommitRefused as refused:
-            _log.warning("%s", refused)
+            _log.warning("%s", refused, extra={"code": refused.code, "partition": partition})
             self._seek(partition)
             self._note(partition)
         except (StoreUnavailable, DeadLetterNotWritten) as error:
@@ -207,7 +207,8 @@ class Worker:
             try:
                 stored = self._store.checkpoint(partition)
                 if (offset_of(stored.next_sequence) if stored else 0) != projector.next_offset:
-                    _log.warning("partition %d: the stored checkpoint is another one; going on from there", partition)
+                    told = "partition %d: the stored checkpoint is another one; going on from there"
+                    _log.warning(told, partition, extra={"partition": partition})
                     projector.reopen()
                     self._seek(partition)
                     self._consumer.resume([TopicPartition(self._topic, partition)])
