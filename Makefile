@@ -12,7 +12,7 @@ COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-inde
 SAME := $(COMPILE) -c requirements/dev.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test compose-test check docs bench coverage lock clean
+.PHONY: help demo test chaos compose-test check docs bench coverage lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -22,6 +22,9 @@ demo: $(VENV)/run.stamp ## start lastword on this machine and show what it does
 
 test: $(VENV)/dev.stamp ## run the tests; some of them start a real Apache Kafka (Java 17, Maven)
 	@$(BIN)/pytest $(ARGS) || { $(call advise,a test failed. One test again: make test ARGS='-x -k part_of_its_name'); }
+
+chaos: $(VENV)/dev.stamp ## run the fault tests on a real Kafka and Redis: parts are killed, paused, set back; some minutes
+	@$(BIN)/pytest tests/chaos -o timeout=300 $(ARGS) || { $(call advise,a fault was not weathered; see above); }
 
 compose-test: $(VENV)/dev.stamp ## try docker-compose.yml on a real Docker engine; as root on Debian it starts one
 	@tests/packaging/with-engine tests/packaging/check $(BIN)/python
