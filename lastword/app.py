@@ -204,7 +204,7 @@ def _add_health(app: FastAPI, parts: _Parts) -> None:
                 problems["reads"] = f"the projection is of log {first.genesis.log_id}, the live log is {log.log_id}"
         except LastwordError as error:
             problems["reads"] = error.message
-        body = {"status": "failing" if problems else "ok", "problems": problems}
+        body = {"status": "failing" if problems else "ok", "problems": problems, "log_id": log and log.log_id}
         return Response(jsontext.dump(body), 503 if problems else 200, media_type="application/json")
 
 

@@ -1,13 +1,15 @@
-"""A file of events to the API, in batches that keep the order of the lines."""
+"""A file of events to the API, in batches that keep the order of the lines; it goes on where it was stopped."""
 
+import hashlib
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, BinaryIO, Final
 
 from lastword.cli.client import Api, ApiProblem, ApiUnreachable
+from lastword.cli.journal import Journal, Place
 from lastword_schemas import jsontext, limits
 from lastword_schemas.errors import InvalidInput, LastwordError
 from lastword_schemas.ids import uuid7
@@ -27,8 +29,7 @@ class ReplayStopped(LastwordError):
 class Line:
     """One line of the file."""
 
-    number: int
-    """From 1."""
+    place: Place
     draft: dict[str, Any]
     size: int
     """Bytes."""
@@ -47,6 +48,8 @@ class Replayed:
     """Events by what became of them: an effect where the verdict is known, else an outcome."""
     refusals: list[tuple[int, str]] = field(default_factory=list)
     """Line number and reason."""
+    done_before: int = 0
+    """Lines that were done before this run."""
     stopped: ReplayStopped | None = None
     """Why the end of the file was not reached."""
 
@@ -60,72 +63,117 @@ class Replayed:
         return {
             "counts": dict(sorted(self.counts.items())),
             "total": self.total,
+            "done_before": self.done_before,
             "refusals": [{"line": number, "reason": reason} for number, reason in self.refusals],
         }
 
 
-OnRefused = Callable[[Line, str], None]
+OnRefused = Callable[[int, str], None]
+"""Told of the number of a refused line and the reason."""
 OnProgress = Callable[[int, int], None]
-"""Told of the events and the bytes that are done."""
+"""Told of the events of this run and the bytes of the file that are done."""
 
 
 def replay_lines(
-    api: Api, lines: Iterable[bytes], batch: int, *, wait: bool, on_refused: OnRefused, on_progress: OnProgress
+    api: Api,
+    file: BinaryIO,
+    journal: Journal | None,
+    batch: int,
+    *,
+    wait: bool,
+    on_refused: OnRefused,
+    on_progress: OnProgress,
 ) -> Replayed:
-    """Publish JSON lines. It stops at the first batch with an event that is not known to be in the log or refused:
-    what follows must not come before it."""
-    replayed = Replayed()
+    """Publish JSON lines, from where the journal says. It stops at the first batch with an event that is not known to
+    be in the log or refused: what follows must not come before it.
 
-    def refuse(line: Line, reason: str) -> None:
+    Raises InvalidInput where the file is not the one that the journal is of.
+    """
+    if journal is not None and journal.place.log_id is not None and journal.place.log_id != _live_log(api):
+        journal.begin_again()
+    done = hashlib.sha256() if journal is None else journal.check(file)
+    replayed = Replayed(done_before=0 if journal is None else journal.place.line)
+
+    def refuse(number: int, reason: str) -> None:
         replayed.counts["refused"] += 1
-        replayed.refusals.append((line.number, reason))
-        on_refused(line, reason)
+        replayed.refusals.append((number, reason))
+        on_refused(number, reason)
 
-    bytes_read = 0
-    for run in _runs(_read(lines, refuse), batch):
-        bytes_read += sum(line.size for line in run)
-        try:
+    try:
+        for run in _runs(_read(file, done, journal, refuse), batch):
             results = _send(api, run, wait)
-        except (ApiUnreachable, ApiProblem) as error:
-            replayed.stopped = _stopped(run[0], error.message)
-            return replayed
-        stopped: ReplayStopped | None = None
-        for line, item in zip(run, results, strict=True):
-            if item["outcome"] == "refused":
-                refuse(line, _reason(item))
-            else:
-                replayed.counts[_outcome(item)] += 1
-            if item["outcome"] in ("failed", "unknown") and stopped is None:
-                stopped = _stopped(line, _reason(item))
-        on_progress(replayed.total, bytes_read)
-        if stopped is not None:
-            replayed.stopped = stopped
-            return replayed
+            _count(replayed, run, results, refuse, journal)
+            on_progress(replayed.total, run[-1].place.end)
+            if replayed.stopped is not None:
+                return replayed
+            if journal is not None:
+                journal.note(replace(run[-1].place, log_id=_log_of(results) or journal.place.log_id))
+    except (ApiUnreachable, ApiProblem) as error:
+        replayed.stopped = _stopped(run[0].place.line, error.message, journal)
+    except KeyboardInterrupt:
+        replayed.stopped = _stopped(None, "interrupted", journal)
+    else:
+        if journal is not None:
+            journal.finish()
     return replayed
 
 
-def _read(lines: Iterable[bytes], refuse: OnRefused) -> Iterator[Line]:
+def _live_log(api: Api) -> str:
+    """The log that the API writes to. Raises ReplayStopped where it does not know."""
+    try:
+        state = jsontext.parse(api.get("/readyz"))
+    except ApiProblem as error:
+        state = error.problem
+    if (log_id := state.get("log_id")) is None:
+        raise ReplayStopped(f"lastword is not ready: {'; '.join(state.get('problems', {}).values())}. Replay it later")
+    return str(log_id)
+
+
+def _log_of(results: list[dict[str, Any]]) -> str | None:
+    return next((item["receipt"]["log_id"] for item in results if "receipt" in item), None)
+
+
+def _count(
+    replayed: Replayed, run: list[Line], results: list[dict[str, Any]], refuse: OnRefused, journal: Journal | None
+) -> None:
+    for line, item in zip(run, results, strict=True):
+        if item["outcome"] == "refused":
+            refuse(line.place.line, _reason(item))
+        else:
+            replayed.counts[_outcome(item)] += 1
+        if item["outcome"] in ("failed", "unknown") and replayed.stopped is None:
+            replayed.stopped = _stopped(line.place.line, _reason(item), journal)
+
+
+def _read(file: BinaryIO, done: "hashlib._Hash", journal: Journal | None, refuse: OnRefused) -> Iterator[Line]:
     """The lines that hold an event, each with an id, so that a batch that is sent again is the same events."""
-    for number, text in enumerate(lines, 1):
+    number, end = (0, 0) if journal is None else (journal.place.line, journal.place.end)
+    for text in file:
+        number, end = number + 1, end + len(text)
+        done.update(text)
         if not text.strip():
             continue
         if len(text) > _BATCH_BYTES:
-            refuse(Line(number, {}, len(text)), f"the line has {len(text)} bytes; no event is that large")
+            refuse(number, f"the line has {len(text)} bytes; no event is that large")
             continue
         try:
             draft = jsontext.parse(text)
         except InvalidInput as error:
-            refuse(Line(number, {}, len(text)), error.message)
+            refuse(number, error.message)
             continue
         if not isinstance(draft, dict):
-            refuse(Line(number, {}, len(text)), "not a JSON object")
+            refuse(number, "not a JSON object")
             continue
         if draft.get("event_id") is None:
-            draft["event_id"] = uuid7(time.time_ns() // 1_000_000, os.urandom(10))
-        yield Line(number, draft, len(text))
+            draft["event_id"] = _new_id() if journal is None else journal.event_id(number)
+        yield Line(Place(number, end, done.hexdigest()), draft, len(text))
 
 
-def _runs(lines: Iterable[Line], batch: int) -> Iterator[list[Line]]:
+def _new_id() -> str:
+    return uuid7(time.time_ns() // 1_000_000, os.urandom(10))
+
+
+def _runs(lines: Iterator[Line], batch: int) -> Iterator[list[Line]]:
     """Lines that can go in one request: of one route, not too many, not too large."""
     run: list[Line] = []
     size = 0
@@ -164,8 +212,16 @@ def _reason(item: dict[str, Any]) -> str:
     return str(item["outcome"])
 
 
-def _stopped(line: Line, reason: str) -> ReplayStopped:
-    return ReplayStopped(
-        f"stopped at line {line.number}: {reason}. Replay the file again when that is mended; lines with an event_id "
-        "of their own change nothing when they come twice, others should be cut up to here"
-    )
+def _stopped(line: int | None, reason: str, journal: Journal | None) -> ReplayStopped:
+    where = "" if line is None else f" at line {line}"
+    if journal is None:
+        advice = (
+            "Replay it again when that is mended; lines with an event_id of their own change nothing when they come "
+            "twice, others should be cut up to here"
+        )
+    else:
+        advice = (
+            f"Lines up to {journal.place.line} are done. Replay the file again: it goes on from there, and nothing is "
+            "added twice"
+        )
+    return ReplayStopped(f"stopped{where}: {reason}. {advice}")

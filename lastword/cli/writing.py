@@ -12,7 +12,8 @@ from rich.text import Text
 
 from lastword.cli import render
 from lastword.cli.client import Api, connect
-from lastword.cli.replaying import Line, Replayed, replay_lines
+from lastword.cli.journal import Journal
+from lastword.cli.replaying import Replayed, replay_lines
 from lastword_schemas import jsontext
 from lastword_schemas.authority import Authority, Role
 from lastword_schemas.errors import InvalidInput
@@ -112,12 +113,14 @@ def replay(
 ) -> None:
     """Publish a file of events: a line is what POST /v1/events takes, or with a source_event_id POST /v1/candidates.
 
-    They are in the log in the order of the lines. With event ids, replaying the file again changes nothing.
+    They are in the log in the order of the lines. A replay that was stopped, in whatever way, goes on where it was when
+    it is run again, and adds nothing twice: FILE.replaying keeps how far it is. With event ids, replaying a whole file
+    again changes nothing.
     """
     if file != _STDIN and not file.is_file():
         raise InvalidInput(f"there is no file {file}", field="FILE")
     with connect() as api:
-        replayed = _replay(api, file, batch, wait=wait, refused_to_people=not json)
+        replayed = _replay(api, file, batch, wait=wait, to_people=not json)
     if json:
         render.print_json(jsontext.dump(replayed.as_json()))
     else:
@@ -189,14 +192,12 @@ def _tell(item: dict[str, Any]) -> None:
     out.print(Text(f"receipt {receipt['receipt']}", style="dim"), soft_wrap=True)
 
 
-def _replay(api: Api, file: Path, batch: int, *, wait: bool, refused_to_people: bool) -> Replayed:
+def _replay(api: Api, file: Path, batch: int, *, wait: bool, to_people: bool) -> Replayed:
     errors = render.console(stderr=True)
 
-    def refused(line: Line, why: str) -> None:
-        if refused_to_people:
-            errors.print(
-                Text.assemble((f"line {line.number}: ", "bold"), render.clean(why)), soft_wrap=True, highlight=False
-            )
+    def refused(line: int, why: str) -> None:
+        if to_people:
+            errors.print(Text.assemble((f"line {line}: ", "bold"), render.clean(why)), soft_wrap=True, highlight=False)
 
     columns = (
         TextColumn("replay"),
@@ -207,13 +208,26 @@ def _replay(api: Api, file: Path, batch: int, *, wait: bool, refused_to_people: 
     )
     size = None if file == _STDIN else file.stat().st_size
     shown = Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal)
-    with shown as progress, _opened(file) as lines:
+    with _journal(file) as journal, shown as progress, _opened(file) as lines:
         task = progress.add_task("replay", total=size, events=0)
 
-        def done(events: int, bytes_read: int) -> None:
-            progress.update(task, completed=bytes_read, events=events)
+        def done(events: int, bytes_done: int) -> None:
+            progress.update(task, completed=bytes_done, events=events)
 
-        return replay_lines(api, lines, batch, wait=wait, on_refused=refused, on_progress=done)
+        return replay_lines(api, lines, journal, batch, wait=wait, on_refused=refused, on_progress=done)
+
+
+@contextmanager
+def _journal(file: Path) -> Iterator[Journal | None]:
+    """What is kept of how far a file is; of standard input nothing is."""
+    if file == _STDIN:
+        yield None
+        return
+    journal = Journal.open(file)
+    try:
+        yield journal
+    finally:
+        journal.close()
 
 
 @contextmanager
@@ -226,6 +240,8 @@ def _opened(file: Path) -> Iterator[BinaryIO]:
 
 
 def _tell_counts(replayed: Replayed) -> None:
+    if replayed.done_before:
+        render.console().print(f"went on after line {replayed.done_before:,}; what was done before is not counted")
     table = render.table("outcome", "events")
     table.columns[1].justify = "right"
     for outcome, count in sorted(replayed.counts.items()):

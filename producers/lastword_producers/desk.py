@@ -137,10 +137,12 @@ class Desk:
 
     async def _verdict(self, owner: str, receipt: Receipt, deadline: float) -> Verdict | None:
         """The verdict at the receipt's position, None if it is not there in time; of a copy the first one's."""
-        left = max(0.0, deadline - time.monotonic())
-        if not await self._projection.wait_past(receipt.partition, receipt.sequence, left):
-            return None
         record = await self._projection.record(receipt.partition, owner, receipt.sequence)
+        if record is None:  # of a batch only the first events are waited for: the others come with them
+            left = max(0.0, deadline - time.monotonic())
+            if not await self._projection.wait_past(receipt.partition, receipt.sequence, left):
+                return None
+            record = await self._projection.record(receipt.partition, owner, receipt.sequence)
         if record is None:
             return None
         verdict = verdict_of(record, receipt.partition)

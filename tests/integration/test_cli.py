@@ -257,7 +257,7 @@ def test_a_file_is_replayed_in_the_order_of_its_lines(cli: Run, owner: str, tmp_
 
     assert once.code == 0, once.err
     assert [v["value"] for v in cli("history", owner, "theme", "--json").json["versions"]] == ["light", "dark", "dim"]
-    assert again.json == {"counts": {"duplicate": 4}, "total": 4, "refusals": []}
+    assert again.json == {"counts": {"duplicate": 4}, "total": 4, "done_before": 0, "refusals": []}
 
 
 def test_each_refused_line_is_shown_with_its_number(cli: Run, owner: str, tmp_path: Path) -> None:

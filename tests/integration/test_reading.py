@@ -705,7 +705,18 @@ def test_every_answer_is_what_the_models_and_the_openapi_document_say(lastword: 
     assert statuses == [200] * 10 + [202, 200, 207, 207, 200, 202, 200, 422, 422, 422, 404]
 
 
+def test_a_batch_waits_for_its_verdicts_together(lastword: RunningLastword, owner: str) -> None:
+    events = [statement(owner, value=number) for number in range(100)]
+    begun = time.monotonic()
+
+    answer = lastword.post("/v1/events", {"events": events}, wait="applied", wait_ms=30_000)
+
+    assert answer.status_code == 200, answer.text
+    assert time.monotonic() - begun < 10  # a look every 250 ms for each of them would be 25 s
+
+
 def test_health_says_alive_and_ready(lastword: RunningLastword) -> None:
     assert lastword.get("/healthz").json()["status"] == "ok"
     ready = lastword.get("/readyz")
-    assert (ready.status_code, ready.json()) == (200, {"status": "ok", "problems": {}})
+    assert ready.status_code == 200
+    assert ready.json() == {"status": "ok", "problems": {}, "log_id": lastword.log.log_id}
