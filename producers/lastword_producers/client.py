@@ -108,7 +108,8 @@ class Client(ABC, Generic[DraftT, AnswerT]):
                 f"{type(self).__name__} writes {self._draft_type.__name__}s only: statements and turns go through "
                 "Publisher, candidates through CandidateClient"
             )
-        envelope = to_envelope(draft, event_id=self._make_event_id(), published_at=self._now())
+        event_id = draft.event_id or self._make_event_id()
+        envelope = to_envelope(draft, event_id=event_id, published_at=self._now())
         if self._keys is not None:
             check_declared(envelope, self._keys)
         return envelope

@@ -28,7 +28,8 @@ from lastword_schemas.envelope import (
     TurnText,
 )
 from lastword_schemas.errors import InvalidInput, LastwordError, NotYet, UnknownOperation
-from lastword_schemas.model import Instant, Model
+from lastword_schemas.ids import event_id_from
+from lastword_schemas.model import Instant, Model, read_instant
 from lastword_schemas.positions import parse_receipt
 
 ASSIGNED_BY_THE_LOG = frozenset(
@@ -138,30 +139,25 @@ def read_draft(data: Any, kind: type[EventDraft] | type[CandidateDraft], *, at: 
 
 
 def to_envelope(draft: Draft, *, event_id: str, published_at: datetime) -> Envelope:
-    """The envelope of a draft. `event_id` is used where the draft has none.
+    """The envelope of a draft, whose fields are not validated again. `event_id` is used where the draft has none.
 
     Raises InvalidInput naming the field where operation and fields do not fit, NotAllowed where the actor may not.
     """
-    body = {name: value for name in ("text", "quote") if (value := getattr(draft, name, None)) is not None}
+    fields = {name: value for name, value in draft if value is not None}
+    body: dict[str, Any] = {name: fields.pop(name) for name in ("text", "quote") if name in fields}
+    fields.pop("value", None)
     if "value" in draft.model_fields_set:
         body["value"] = draft.value
-    header = {
-        name: value
-        for name in Envelope.model_fields
-        if name not in ("body", "event_id", "published_at") and (value := getattr(draft, name, None)) is not None
-    }
     if isinstance(draft, CandidateDraft) and draft.source_event_id.startswith("r1."):
         receipt = parse_receipt(draft.source_event_id, field="source_event_id")
-        header |= {"source_event_id": receipt.event_id, "source_receipt": draft.source_event_id}
-    envelope = Envelope.read(
-        header
-        | {
-            "event_id": draft.event_id or event_id,
-            "operation": Operation(draft.operation),
-            "published_at": published_at,
-            "body": Body.read(body),
-        }
-    )
+        fields |= {"source_event_id": receipt.event_id, "source_receipt": draft.source_event_id}
+    fields |= {
+        "event_id": draft.event_id or event_id_from(event_id),
+        "operation": Operation(draft.operation),
+        "published_at": read_instant(published_at),
+        "body": Body.read(body),
+    }
+    envelope = Envelope.of(**fields)
     problem = authority_refusal(
         envelope.operation, envelope.actor.role, envelope.authority, candidate=envelope.is_candidate
     )

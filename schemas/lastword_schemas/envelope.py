@@ -3,7 +3,7 @@
 The bytes are never rewritten. With `kid` empty the body is clear; with a `kid` it is sealed under that key.
 """
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
@@ -156,8 +156,22 @@ class Envelope(Model):
     """The key that the body is sealed under; empty = clear."""
     body: Body = Body()
 
+    @classmethod
+    def of(cls, **fields: Any) -> Self:
+        """The envelope of fields that have been validated one by one, which is most of the work.
+
+        Raises InvalidInput where they do not fit together.
+        """
+        envelope = cls.model_construct(**fields)
+        envelope._check_fit()
+        return envelope
+
     @model_validator(mode="after")
-    def _fits_operation(self) -> "Envelope":
+    def _fits(self) -> Self:
+        self._check_fit()
+        return self
+
+    def _check_fit(self) -> None:
         has_value = "value" in self.body.model_fields_set
         operation = self.operation
         is_turn, is_set = operation is Operation.SAY, operation is Operation.SET
@@ -184,7 +198,6 @@ class Envelope(Model):
             if wrong:
                 raise InvalidInput(f"{field}: {message}", field=field)
         self._check_retires()
-        return self
 
     def _check_retires(self) -> None:
         seen = {(self.scope, self.key)}

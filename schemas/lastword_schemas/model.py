@@ -78,7 +78,8 @@ def instant_text(value: datetime) -> str:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def _read_instant(value: object) -> datetime:
+def read_instant(value: object) -> datetime:
+    """A text or a datetime as an instant in UTC. Raises InvalidInput without a field."""
     if isinstance(value, str):
         try:
             return parse_instant(value)
@@ -92,7 +93,7 @@ def _read_instant(value: object) -> datetime:
 
 Instant = Annotated[
     datetime,
-    PlainValidator(_read_instant, json_schema_input_type=str),
+    PlainValidator(read_instant, json_schema_input_type=str),
     WithJsonSchema({"type": "string", "format": "date-time"}),
     PlainSerializer(instant_text, return_type=str, when_used="json"),
 ]
