@@ -46,7 +46,9 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalKafka]:
 def own_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LocalService]:
     """Each broker in turn, to be paused. The embedded one takes no retries after a pause: it costs the producer."""
     if request.param == "kafka":
-        yield request.getfixturevalue("kafka")
+        kafka: LocalKafka = request.getfixturevalue("kafka")
+        yield kafka
+        kafka.resume()
         return
     with EmbeddedBroker(tmp_path) as broker:
         yield broker
@@ -217,7 +219,7 @@ def test_what_is_under_way_is_bounded_in_bytes(own_broker: LocalService) -> None
 
         assert {type(outcome(future)) for future in futures} == {UnknownOutcome}  # they still need their room
         with pytest.raises(Backpressure):
-            publisher.submit(draft(ada, "more"))
+            publisher.submit(draft(ada, "x" * 10_000))
         own_broker.resume()
         again = until(lambda: publisher.submit(draft(ada, "again")))
 
