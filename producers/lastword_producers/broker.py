@@ -66,9 +66,6 @@ class KafkaSettings:
             "client.id": "lastword",
             # The embedded broker would answer a question for a missing topic by making one, without a genesis.
             "allow.auto.create.topics": False,
-            # A client that learned from a broker on its way down that nobody leads a partition may believe it until it
-            # asks again, by default after five minutes: a publisher and a worker did not find the restarted one.
-            "topic.metadata.refresh.interval.ms": 5_000,
             **self.extra,
             "bootstrap.servers": self.bootstrap_servers,
         }
@@ -76,6 +73,8 @@ class KafkaSettings:
     def producer_config(self) -> dict[str, Any]:
         """What every producer begins with: nothing counts as written before all in-sync replicas have it."""
         return self.client_config() | {
+            # That nobody leads a partition, told by a broker on its way down, may be believed until the next question.
+            "topic.metadata.refresh.interval.ms": 5_000,
             "enable.idempotence": True,
             "acks": "all",
             "message.max.bytes": MAX_RECORD_BYTES,

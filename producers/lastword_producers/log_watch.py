@@ -4,7 +4,7 @@ import time
 from typing import Final
 
 from lastword_producers.broker import Broker, KafkaSettings
-from lastword_producers.errors import LogMismatch, LogNotReady
+from lastword_producers.errors import BrokerUnavailable, LogMismatch, LogNotReady
 from lastword_producers.kafka_log import LogIdentity
 
 FRESH_S: Final = 0.25
@@ -16,8 +16,8 @@ class LogWatch:
     """Asks Kafka for the topic's id. Kafka takes events by the topic's name, whatever has become of the topic."""
 
     def __init__(self, settings: KafkaSettings, log: LogIdentity) -> None:
+        self._settings, self._log = settings, log
         self._broker = Broker(settings, 0)
-        self._log = log
         self._fresh_until = 0.0
 
     def confirm(self, timeout_s: float) -> None:
@@ -30,7 +30,12 @@ class LogWatch:
         if asked_at < self._fresh_until:
             return
         self._broker.begin_again(timeout_s)
-        topic = self._broker.topic(self._log.topic)
+        try:
+            topic = self._broker.topic(self._log.topic)
+        except BrokerUnavailable:
+            # The client may have been told by a broker that came back that there is none, and not ask again by itself.
+            self._broker = Broker(self._settings, 0)
+            raise
         if topic is None:
             raise LogNotReady(f"topic '{self._log.topic}' does not exist: was it deleted?")
         if topic.topic_id != self._log.topic_id:

@@ -1,8 +1,11 @@
 """Workers that are killed, paused, added and taken away while people go on talking."""
 
+import time
+
 import pytest
 
 from tests.support.load import Load
+from tests.support.obedient_worker import REJOIN_VARIABLE
 from tests.support.scene import Scene, until
 from tests.support.watcher import Watcher
 
@@ -59,6 +62,26 @@ def test_a_worker_that_wakes_up_when_its_group_has_given_its_partitions_away_cha
         until(lambda: len(zombie.partitions) == scene.partitions // 2, "the zombie to be in the group again")
         scene.workers[1].stop()
         load.goes_on()
+        watcher.goes_on()
+    scene.check(load, watcher)
+
+
+def test_a_worker_that_its_group_took_for_dead_joins_anew_if_it_is_given_nothing(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client joins again by itself, but not always. Here it is given no time to."""
+    monkeypatch.setenv(REJOIN_VARIABLE, "0")
+    scene.stop_worker()
+    scene.start_worker()
+    worker = scene.workers[1]
+    with Load(scene) as load, Watcher(scene, load) as watcher:
+        until(lambda: len(worker.partitions) == scene.partitions, "the worker to have all partitions")
+        worker.pause()
+        time.sleep(4)  # twice the session
+        worker.resume()
+        until(lambda: "joining it anew" in worker.said, "the worker to join anew")
+        load.goes_on()
+        scene.projected(load.receipts)
         watcher.goes_on()
     scene.check(load, watcher)
 

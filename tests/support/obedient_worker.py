@@ -2,7 +2,8 @@
 
 It is told by a file, whose path is in `LASTWORD_TEST_ORDER`: `stop 1` before the next commit is sent (what became of
 it, once the worker was woken, is logged), `die 3` after the third one was sent and before anybody heard of its outcome.
-The file is removed when the order is obeyed. Other settings: `LASTWORD_`...
+The file is removed when the order is obeyed. `LASTWORD_TEST_REJOIN_S`: how long it waits for its group to give it
+partitions when that has taken it for dead. Other settings: `LASTWORD_`...
 """
 
 import logging
@@ -18,8 +19,10 @@ from lastword.settings import ConnectionSettings, WorkerSettings
 from lastword_projector.store.names import Names
 from lastword_projector.store.ports import CommitRefused, Pending
 from lastword_projector.store.redis import RedisStore
+from lastword_projector.worker import worker
 
 ORDER_VARIABLE = "LASTWORD_TEST_ORDER"
+REJOIN_VARIABLE = "LASTWORD_TEST_REJOIN_S"
 STOP, DIE = "stop", "die"
 _log = logging.getLogger(__name__)
 
@@ -75,5 +78,6 @@ def _open_store(settings: ConnectionSettings) -> RedisStore:
 if __name__ == "__main__":
     settings = WorkerSettings()
     set_up_logging(settings.log_level)
-    with mock.patch.object(running, "open_store", _open_store):
+    rejoin_s = float(os.environ.get(REJOIN_VARIABLE, worker._REJOIN_S))
+    with mock.patch.object(running, "open_store", _open_store), mock.patch.object(worker, "_REJOIN_S", rejoin_s):
         running.run_worker(settings)

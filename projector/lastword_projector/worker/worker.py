@@ -40,6 +40,7 @@ _LOOK_EVERY_S = 1.0
 _BACK_OFF_S = 1.0
 _ASK_S = 5.0
 _LEAVE_S = 5.0
+_REJOIN_S = 10.0
 _CRITICAL = 2
 """librdkafka's log level: what is less than critical is told by the worker itself, once."""
 _GONE = frozenset(
@@ -89,9 +90,14 @@ class Worker:
         self.status = status or WorkerStatus()
         self.status.group_protocol = protocol
         self._trouble = ""
+        self._idle_since: float | None = None
         self._config: dict[str, Any] = {**config, "log_level": _CRITICAL}
-        settings = consumer_config(config, group, protocol) | {"error_cb": self._client_error, "log_level": _CRITICAL}
-        self._consumer = Consumer(settings, logger=_log)
+        self._settings: dict[str, Any] = {
+            **consumer_config(config, group, protocol),
+            "error_cb": self._client_error,
+            "log_level": _CRITICAL,
+        }
+        self._consumer = Consumer(self._settings, logger=_log)
 
     def run(self, stop: threading.Event) -> None:
         """Work until `stop` is set, then leave the group.
@@ -100,15 +106,26 @@ class Worker:
         to mend it.
         """
         try:
-            self._consumer.subscribe(
-                [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
-            )
+            self._join()
             while not stop.is_set():
                 self._turn(stop)
             for partition in self._unsettled():
                 self._guarded(partition, self._projectors[partition].settle)
         finally:
             self._leave()
+
+    def _join(self) -> None:
+        self._consumer.subscribe(
+            [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+        )
+
+    def _join_again(self) -> None:
+        """A client that its group took for dead joins again by itself; sometimes it never does (librdkafka 2.16)."""
+        _log.warning("the group took all partitions away and gave none for %.0f s: joining it anew", _REJOIN_S)
+        self._leave()
+        self._idle_since = None
+        self._consumer = Consumer(self._settings, logger=_log)
+        self._join()
 
     def _leave(self) -> None:
         """Say how far we are and leave the group; a broker that hangs is not waited for longer than `_LEAVE_S`.
@@ -138,6 +155,8 @@ class Worker:
         self._look()
         if self._broken:
             self._mend(stop)
+        if self._idle_since is not None and time.monotonic() - self._idle_since > _REJOIN_S:
+            self._join_again()
         self._hint()
 
     def _unsettled(self) -> list[int]:
@@ -298,6 +317,7 @@ class Worker:
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._check_topic()
+        self._idle_since = None
         for assigned in partitions:
             partition = assigned.partition
             try:
@@ -346,6 +366,8 @@ class Worker:
             self._broken.discard(revoked.partition)
             self._sought.pop(revoked.partition, None)
             self._looked.pop(revoked.partition, None)
+        if not self._projectors:
+            self._idle_since = time.monotonic()
         _log.info("revoked: %s", sorted(revoked.partition for revoked in partitions))
 
     def _note(self, partition: int) -> None:
@@ -386,6 +408,8 @@ def consumer_config(
         "enable.auto.commit": False,
         "auto.offset.reset": "error",
         "enable.partition.eof": False,
+        # That nobody leads a partition, told by a broker on its way down, may be believed until the next question.
+        "topic.metadata.refresh.interval.ms": 5_000,
         "fetch.wait.max.ms": 100,
         "fetch.error.backoff.ms": 100,
         "max.partition.fetch.bytes": 8_388_608,
