@@ -122,7 +122,7 @@ class Talker:
         self.thread = threading.Thread(target=self.talk, name="talker")
 
     def talk(self) -> None:
-        while not self.stop.is_set():
+        while not self.stop.wait(0.05):  # half a minute of it, where a broker is slow, has to fit into one page
             for owner, receipts in self.said.items():
                 receipts.append(self.lastword.publisher.set(owner, "global", "any", len(receipts)))
 
