@@ -20,7 +20,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from lastword_producers.broker import LOG_LEVEL, KafkaSettings, client_logger
 from lastword_producers.errors import LogMismatch, PublisherClosed, PublishFailed, UnknownOutcome
 from lastword_producers.kafka_log import LogIdentity
-from lastword_producers.log_watch import LogWatch, replaced
+from lastword_producers.log_watch import LogWatch
 from lastword_producers.reports import delivery_error, receipt_of
 from lastword_schemas.errors import LastwordError
 from lastword_schemas.positions import Receipt
@@ -180,16 +180,20 @@ class Delivery:
 
     def _hand_out_receipts(self) -> None:
         acknowledged, self._acknowledged = self._acknowledged, []
-        for pending, receipt in acknowledged:
+        for place, (pending, receipt) in enumerate(acknowledged):
             if receipt is None:
                 reason = "the broker has it, but no longer told its offset"
                 self._settle(pending, UnknownOutcome(pending.event_id, reason))
-            elif receipt.offset <= self._last_offsets[receipt.partition]:
-                self._refuse(replaced(self._log))
-                return
-            else:
+            elif receipt.offset > self._last_offsets[receipt.partition]:
                 self._last_offsets[receipt.partition] = receipt.offset
                 self._settle(pending, receipt)
+            else:  # it is another log; or, as the embedded broker does it after a pause, the offset is given twice
+                self._watch.doubt()
+                if not self._is_same_log():
+                    self._acknowledged = [] if self._refusal else acknowledged[place:]
+                    return
+                reason = f"the broker acknowledged it at offset {receipt.offset}, which it had given before"
+                self._settle(pending, UnknownOutcome(pending.event_id, reason))
         self._say_well()
 
     def _settle(self, pending: Pending, outcome: Receipt | LastwordError) -> None:

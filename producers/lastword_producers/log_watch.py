@@ -20,6 +20,10 @@ class LogWatch:
         self._broker = Broker(settings, 0)
         self._fresh_until = 0.0
 
+    def doubt(self) -> None:
+        """Let no earlier answer hold."""
+        self._fresh_until = 0.0
+
     def confirm(self, timeout_s: float) -> None:
         """Return if it is the same log, by an answer that is not older than `FRESH_S` seconds.
 
