@@ -75,7 +75,7 @@ class _Parts:
             log = await asyncio.to_thread(wait_for_log, self.settings.kafka_settings, self._note, self._stop)
         except LastwordError as refusal:
             self.refusal = refusal
-            _log.error("writes are refused: %s", refusal)
+            _log.error("writes are refused: %s", refusal, extra={"code": refusal.code})
             return
         if log is None:
             return

@@ -1,6 +1,7 @@
 """Commands that run something: up, demo, worker, api."""
 
 import contextlib
+import logging
 import shutil
 import signal
 import sys
@@ -19,8 +20,9 @@ from rich.text import Text
 
 from lastword.cli import render
 from lastword.launcher import LocalLastword, Ports
-from lastword.settings import DEFAULT_API_PORT
+from lastword.settings import DEFAULT_API_PORT, ConnectionSettings
 from lastword.walkthrough import Check, Part, Walkthrough, store_hooks
+from lastword_schemas.errors import LastwordError
 
 PANEL = "Run"
 DIRECTORY = Path(".lastword")
@@ -49,6 +51,9 @@ FirstPort = Annotated[
         show_default=False,
     ),
 ]
+
+
+_log = logging.getLogger(__name__)
 
 
 class _Stopped(BaseException):
@@ -104,24 +109,35 @@ def demo(
 
 def worker() -> None:
     """Run one projector worker. Settings: LASTWORD_ environment variables."""
-    from lastword.logs import set_up_logging
     from lastword.running import run_worker
     from lastword.settings import WorkerSettings
 
     settings = WorkerSettings()
-    set_up_logging(settings.log_level, settings.log_format)
-    run_worker(settings)
+    with _logged(settings):
+        run_worker(settings)
 
 
 def api() -> None:
     """Run the HTTP API. Settings: LASTWORD_ environment variables."""
-    from lastword.logs import set_up_logging
     from lastword.running import run_api
     from lastword.settings import ApiSettings
 
     settings = ApiSettings()
+    with _logged(settings):
+        run_api(settings)
+
+
+@contextlib.contextmanager
+def _logged(settings: ConnectionSettings) -> Iterator[None]:
+    """Logs as the settings ask for them; the refusal that ends a part is their last line, its exit status 1."""
+    from lastword.logs import set_up_logging
+
     set_up_logging(settings.log_level, settings.log_format)
-    run_api(settings)
+    try:
+        yield
+    except LastwordError as refusal:
+        _log.error("ended: %s", refusal, extra={"code": refusal.code})
+        raise typer.Exit(1) from None
 
 
 @contextlib.contextmanager

@@ -1,12 +1,13 @@
 """Workers that are killed, paused, added and taken away while people go on talking."""
 
-import time
+from pathlib import Path
 
 import pytest
 
+from tests.support.kafka import LocalKafka
 from tests.support.load import Load
 from tests.support.obedient_worker import REJOIN_VARIABLE
-from tests.support.scene import Scene, until
+from tests.support.scene import DurableStore, Scene, until
 from tests.support.watcher import Watcher
 
 pytestmark = pytest.mark.real
@@ -67,23 +68,25 @@ def test_a_worker_that_wakes_up_when_its_group_has_given_its_partitions_away_cha
 
 
 def test_a_worker_that_its_group_took_for_dead_joins_anew_if_it_is_given_nothing(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    kafka: LocalKafka, store: DurableStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The client joins again by itself, but not always. Here it is given no time to."""
-    monkeypatch.setenv(REJOIN_VARIABLE, "0")
-    scene.stop_worker()
-    scene.start_worker()
-    worker = scene.workers[1]
-    with Load(scene) as load, Watcher(scene, load) as watcher:
-        until(lambda: len(worker.partitions) == scene.partitions, "the worker to have all partitions")
-        worker.pause()
-        time.sleep(4)  # twice the session
-        worker.resume()
-        until(lambda: "joining it anew" in worker.said, "the worker to join anew")
-        load.goes_on()
-        scene.projected(load.receipts)
-        watcher.goes_on()
-    scene.check(load, watcher)
+    """The client joins again by itself, but not always. Here nothing is left that it could be given."""
+    monkeypatch.setenv(REJOIN_VARIABLE, "0.5")
+    with Scene(kafka.bootstrap_servers, store.url, tmp_path, partitions=1) as scene:
+        first = scene.workers[0]
+        with Load(scene) as load, Watcher(scene, load) as watcher:
+            until(lambda: first.partitions == {0}, "the first one to have the partition")
+            first.pause()
+            scene.start_worker()
+            until(lambda: scene.workers[1].partitions == {0}, "the other one to take over")
+            first.resume()
+            until(lambda: "joining it anew" in first.said, "the first one to join anew")
+            assert not first.partitions
+            scene.workers[1].stop()
+            until(lambda: first.partitions == {0}, "the first one to have the partition again")
+            load.goes_on()
+            watcher.goes_on()
+        scene.check(load, watcher)
 
 
 def test_two_workers_that_fight_over_every_partition_cost_nothing(scene: Scene) -> None:

@@ -3,6 +3,9 @@
 import asyncio
 import json
 import logging
+import os
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -13,6 +16,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from lastword.app import create_app
 from lastword.embedded import EmbeddedBroker, EmbeddedStore
@@ -169,6 +173,32 @@ def test_no_value_text_owner_or_key_is_in_the_logs_of_worker_api_and_publisher(
         for word in (MARK, quote(MARK + " "), "ada", "Comet"):
             lines = [line for line in text.splitlines() if word in line]
             assert not lines, f"{name} logs what was said: {lines[0]}"
+
+
+def test_the_refusal_that_ends_a_worker_is_its_last_log_line_with_its_code(tmp_path: Path) -> None:
+    with EmbeddedBroker(tmp_path) as broker:
+        topic = "no-log"
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(SECONDS)
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        producer.produce(topic, VALUE.encode(), record_key(OWNER, SCOPE, KEY).encode(), 0)
+        assert producer.flush(SECONDS) == 0
+        environment = {
+            "LASTWORD_KAFKA": broker.bootstrap_servers,
+            "LASTWORD_TOPIC": topic,
+            "LASTWORD_WORKER_PORT": "0",
+            "LASTWORD_LOG_FORMAT": "json",
+        }
+        command = [sys.executable, "-m", "lastword.cli", "worker"]
+        ended = subprocess.run(
+            command, env=os.environ | environment, capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+
+    assert (ended.returncode, ended.stdout) == (1, "")
+    last = [json.loads(line) for line in ended.stderr.splitlines()][-1]
+    assert (last["level"], last["code"]) == ("ERROR", "log-mismatch")
+    assert "is no genesis" in last["message"]
+    assert MARK not in ended.stderr
 
 
 def test_an_error_that_nobody_expected_is_logged_by_its_place_without_its_message(

@@ -35,6 +35,12 @@ def test_a_json_line_has_its_position_in_fields_of_its_own(capsys: pytest.Captur
     assert found == message | {"partition": 3, "offset": 7}
 
 
+def test_a_json_line_has_no_other_fields_than_those_that_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging("INFO", "json")
+    logging.getLogger("library").info("started", extra={"owner": "user:ada", "color_message": "started"})
+    assert json.loads(capsys.readouterr().err).keys() == {"time", "level", "logger", "message"}
+
+
 def test_what_is_below_the_level_is_not_said(capsys: pytest.CaptureFixture[str]) -> None:
     set_up_logging("WARNING", "json")
     logging.getLogger("lastword").info("nothing of note")
