@@ -16,6 +16,7 @@ from typing import Any
 from pydantic_settings import BaseSettings
 
 from lastword.app import create_app
+from lastword.parts import LiveParts
 from lastword.settings import ApiSettings, ClientSettings, ConnectionSettings, WorkerSettings
 from lastword_schemas import answers, limits, problems, verdicts
 
@@ -88,7 +89,7 @@ def _settings() -> Iterator[tuple[str, str, str, str]]:
 
 
 def _routes() -> Iterator[tuple[str, str]]:
-    for path, methods in create_app(ApiSettings()).openapi()["paths"].items():
+    for path, methods in create_app(LiveParts(ApiSettings())).openapi()["paths"].items():
         for method, route in methods.items():
             yield f"`{method.upper()} {path}`", route["summary"]
 

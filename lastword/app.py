@@ -1,14 +1,12 @@
 """The one HTTP application: write routes of the producers, read routes of the query API, health, problem documents."""
 
-import asyncio
 import logging
-import threading
 import time
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote_to_bytes
 
 from fastapi import Depends, FastAPI, Request, Response
@@ -17,24 +15,15 @@ from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from lastword.settings import ApiSettings
 from lastword_producers.desk import Desk
-from lastword_producers.errors import LogNotReady
-from lastword_producers.kafka_log import LogIdentity, wait_for_log
-from lastword_producers.log_writer import LogWriter
+from lastword_producers.log_identity import LogIdentity
 from lastword_producers.routes import write_router
-from lastword_projector.store.names import Names
-from lastword_projector.store.reader import Reader
-from lastword_projector.store.runners import AwaitingRunner
-from lastword_query_api.readings import Readings
+from lastword_query_api.readings import ReaderPort, Readings
 from lastword_query_api.routes import read_router
 from lastword_schemas import jsontext
 from lastword_schemas.errors import InvalidInput, LastwordError
 from lastword_schemas.model import invalid_input
 from lastword_schemas.problems import MEDIA_TYPE, Problem, problem_of
-
-_SETTLE_S = 3.0
-"""Seconds for Kafka's answers to what is in flight when the API is stopped."""
 
 _PROBES = frozenset({"/healthz", "/readyz"})
 _OK = 200
@@ -55,82 +44,35 @@ class MethodNotAllowed(LastwordError):
     code = "method-not-allowed"
 
 
-class _Parts:
-    """What the routes of one application share."""
+class Parts(Protocol):
+    """What the routes of one application share. The product's are `LiveParts`."""
 
-    def __init__(self, settings: ApiSettings) -> None:
-        self.settings = settings
-        runner = AwaitingRunner(settings.redis.get_secret_value())
-        self.reader = Reader(runner, Names(settings.namespace))
-        self.readings = Readings(self.reader)
-        self.desk: Desk | None = None
-        self.waiting_for = "Kafka has not been asked yet"
-        self.refusal: LastwordError | None = None
-        self._writer: LogWriter | None = None
-        self._stop = threading.Event()
+    @property
+    def reader(self) -> ReaderPort:
+        """What is read from."""
+        ...
 
-    async def open_log(self) -> None:
-        """Wait for the log, then open the door."""
-        try:
-            log = await asyncio.to_thread(wait_for_log, self.settings.kafka_settings, self._note, self._stop)
-        except LastwordError as refusal:
-            self.refusal = refusal
-            _log.error("writes are refused: %s", refusal, extra={"code": refusal.code})
-            return
-        if log is None:
-            return
-        self._writer = LogWriter(
-            self.settings.kafka_settings,
-            log,
-            max_in_flight=self.settings.max_in_flight,
-            max_bytes_in_flight=self.settings.max_bytes_in_flight,
-            delivery_timeout_s=10,
-        )
-        self.desk = Desk(self._writer, self.reader)
-        _log.info("the door is open: log %s, %d partitions", log.log_id, log.partitions)
+    @property
+    def readings(self) -> Readings:
+        """Answers reads."""
+        ...
 
     def get_desk(self) -> Desk:
-        """The door. Raises LogNotReady while it is closed, or why it stays so."""
-        if self.refusal is not None:
-            raise self.refusal
-        if self.desk is None:
-            raise LogNotReady(f"writes wait for the log: {self.waiting_for}")
-        return self.desk
+        """The door. Raises the LastwordError that says why it is closed."""
+        ...
 
-    def stop(self) -> None:
-        """Wait for the log no longer."""
-        self._stop.set()
-
-    async def close(self) -> None:
-        """Flush what is in flight and close the connections."""
-        if self._writer is not None:
-            await asyncio.to_thread(self._writer.close, _SETTLE_S)
-        await self.reader.close()
-
-    def _note(self, message: str) -> None:
-        self.waiting_for = message
-        _log.warning("waiting: %s", message)
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """In the block the parts do their work; it is entered when the application starts and left when it stops."""
+        ...
 
 
-def create_app(settings: ApiSettings) -> FastAPI:
-    """The application. It starts without Kafka and Redis and says what it waits for."""
-    parts = _Parts(settings)
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        opening = asyncio.create_task(parts.open_log())
-        try:
-            yield
-        finally:
-            parts.stop()
-            await opening
-            await parts.close()
-
+def create_app(parts: Parts) -> FastAPI:
+    """The application over its parts."""
     app = FastAPIOffline(
         title="lastword",
         version=version("lastword"),
         summary="The memory service for assistants that must not bring back an old preference.",
-        lifespan=lifespan,
+        lifespan=lambda _: parts.running(),
         dependencies=[Depends(_check_query)],
         responses={"default": {"description": "A problem document", "content": {MEDIA_TYPE: _PROBLEM}}},
     )
@@ -177,7 +119,7 @@ def _add_openapi(app: FastAPI) -> None:
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _add_health(app: FastAPI, parts: _Parts) -> None:
+def _add_health(app: FastAPI, parts: Parts) -> None:
     @app.get("/healthz", tags=["health"], summary="Whether this process is alive")
     async def healthz() -> dict[str, str]:
         return {"status": "ok", "version": app.version}

@@ -29,9 +29,10 @@ def run_api(settings: ApiSettings) -> None:
     import uvicorn  # here, because the workers and most commands need neither
 
     from lastword.app import create_app
+    from lastword.parts import LiveParts
 
     config = uvicorn.Config(
-        create_app(settings),
+        create_app(LiveParts(settings)),
         host=settings.host,
         port=settings.port,
         log_config=None,

@@ -1,12 +1,10 @@
 """What all clients of the log share: the checks before an event is sent, and the two ways to wait."""
 
 import asyncio
-import os
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from datetime import UTC, datetime
+from datetime import datetime
 from types import TracebackType
 from typing import Any, ClassVar, Final, Generic, Self, TypedDict, TypeVar
 
@@ -15,10 +13,10 @@ from lastword_producers.door import check_declared
 from lastword_producers.errors import PublisherClosed, UnknownOutcome
 from lastword_producers.kafka_log import LogIdentity, open_log
 from lastword_producers.log_writer import LogWriter
+from lastword_producers.stamps import new_event_id, utc_now
 from lastword_projector.engine.keys import compile_registry
 from lastword_schemas.drafts import CandidateDraft, EventDraft, NotAllowed, to_envelope
 from lastword_schemas.envelope import Envelope
-from lastword_schemas.ids import uuid7
 from lastword_schemas.positions import Receipt
 from lastword_schemas.registry import Registry
 
@@ -29,16 +27,6 @@ Awaited = Coroutine[Any, Any, Receipt]
 
 _REPORT_GRACE_S: Final = 5.0
 """Seconds after the delivery timeout within which its outcome is always known or called unknown."""
-
-
-def new_event_id() -> str:
-    """A fresh event id: a UUID of version 7 by this machine's clock."""
-    return uuid7(time.time_ns() // 1_000_000, os.urandom(10))
-
-
-def utc_now() -> datetime:
-    """This machine's clock in UTC."""
-    return datetime.now(UTC)
 
 
 class Options(TypedDict, total=False):

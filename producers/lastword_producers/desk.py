@@ -2,16 +2,16 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Protocol
 
-from lastword_producers.client import new_event_id, utc_now
 from lastword_producers.door import check_declared
 from lastword_producers.errors import AuthorityTooLow, Backpressure, UndeclaredKey, ValueSchema
-from lastword_producers.kafka_log import LogIdentity
-from lastword_producers.log_writer import LogWriter
+from lastword_producers.log_identity import LogIdentity
+from lastword_producers.stamps import new_event_id, utc_now
 from lastword_projector.engine.keys import Keys, compile_registry
 from lastword_projector.engine.outcome import verdict_of
 from lastword_projector.engine.records import Record
@@ -33,6 +33,26 @@ class NotProjected(LastwordError):
 
     code = "not-projected"
     retryable = True
+
+
+class WriterPort(Protocol):
+    """What the door needs of the log."""
+
+    @property
+    def log(self) -> LogIdentity:
+        """The log that is written to."""
+        ...
+
+    def submit(self, envelope: Envelope) -> Future[Receipt]:
+        """Send an event, without waiting for room; what one thread submits is in the log in that order.
+
+        The future has the receipt once the log has the event. It raises PublishFailed (certainly not in the log),
+        UnknownOutcome (may be in the log, and is still under way) or LogMismatch.
+
+        Raises TooLarge where the event is over the limit, Backpressure where there is no room, PublisherClosed after
+        the writer was closed, LogMismatch where the log was found to be another one. Then the event was not sent.
+        """
+        ...
 
 
 class ProjectionPort(Protocol):
@@ -64,8 +84,10 @@ class Settled:
 class Desk:
     """Accepts what can be accepted. Events of one request are in the log in the order given, owner by owner."""
 
-    def __init__(self, writer: LogWriter, projection: ProjectionPort) -> None:
-        self._writer, self._projection = writer, projection
+    def __init__(
+        self, writer: WriterPort, projection: ProjectionPort, *, now: Callable[[], datetime] = utc_now
+    ) -> None:
+        self._writer, self._projection, self._now = writer, projection, now
         self._keys: dict[int, tuple[float, Keys]] = {}
 
     @property
@@ -90,7 +112,7 @@ class Desk:
         return [await self._settle(item, None if wait_applied_s is None else deadline) for item in pending]
 
     async def _check(self, item: Any, kind: DraftKind) -> Envelope:
-        envelope = to_envelope(_draft(item, kind), event_id=new_event_id(), published_at=utc_now())
+        envelope = to_envelope(_draft(item, kind), event_id=new_event_id(), published_at=self._now())
         if envelope.key is not None:
             partition = partition_for(envelope.owner, self.log.partitions)
             try:

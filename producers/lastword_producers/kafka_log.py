@@ -5,13 +5,14 @@ A log is one history topic. Every partition begins with its genesis record at of
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from confluent_kafka import Message
 
 from lastword_producers.broker import MAX_RECORD_BYTES, Broker, KafkaSettings, LiveTopic, NewRecord
 from lastword_producers.errors import LogMismatch, LogNotReady
+from lastword_producers.log_identity import LogIdentity
 from lastword_projector.engine.keys import compile_registry
 from lastword_schemas import limits
 from lastword_schemas.control import (
@@ -23,7 +24,7 @@ from lastword_schemas.control import (
     parse_control,
 )
 from lastword_schemas.errors import InvalidInput, LastwordError, TooLarge
-from lastword_schemas.positions import log_id_of, sequence_of
+from lastword_schemas.positions import sequence_of
 from lastword_schemas.registry import Registry
 
 __all__ = [
@@ -49,25 +50,6 @@ DEAD_LETTER_SETTINGS: Final = KEPT_FOR_EVER | {"max.message.bytes": str(2 * MAX_
 
 _AT_LEAST: Final = frozenset({"max.message.bytes", "min.insync.replicas"})
 _REPLICAS_FOR_TWO_IN_SYNC: Final = 3
-
-
-@dataclass(frozen=True, slots=True)
-class LogIdentity:
-    """Which log this is: the live topic, and what its genesis records say."""
-
-    cluster_id: str
-    topic_id: str
-    topic: str
-    partitions: int
-    """Fixed for a generation."""
-    generation: int
-    genesis: tuple[Genesis, ...] = field(repr=False)
-    """Of each partition in turn."""
-
-    @property
-    def log_id(self) -> str:
-        """16 hexadecimal digits that tell logs apart."""
-        return log_id_of(self.cluster_id, self.topic_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,10 +47,14 @@ class UnknownEvent(LastwordError):
 
 
 class ReaderPort(Protocol):
-    """What the reads need of a store."""
+    """What the reads need of a store. Every method raises StoreUnavailable."""
 
     async def checkpoint(self, partition: int) -> Checkpoint | None:
         """How far the partition is projected."""
+        ...
+
+    async def checkpoints(self, partitions: int) -> list[Checkpoint | None]:
+        """How far every partition is projected."""
         ...
 
     async def entries(self, partition: int, owner: str, wanted: Sequence[tuple[str, str]] | None = None) -> EntriesRead:

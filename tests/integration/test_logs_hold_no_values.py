@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from lastword.app import create_app
 from lastword.embedded import EmbeddedBroker, EmbeddedStore
+from lastword.parts import LiveParts
 from lastword.process import PythonProcess, free_port
 from lastword.settings import ApiSettings
 from lastword_producers.errors import UnknownOutcome
@@ -204,7 +205,7 @@ def test_the_refusal_that_ends_a_worker_is_its_last_log_line_with_its_code(tmp_p
 def test_an_error_that_nobody_expected_is_logged_by_its_place_without_its_message(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    app = create_app(ApiSettings(kafka="127.0.0.1:1"))
+    app = create_app(LiveParts(ApiSettings(kafka="127.0.0.1:1")))
 
     @app.get("/broken")
     async def broken() -> None:

@@ -12,6 +12,7 @@ import uvicorn
 from pydantic import SecretStr
 
 from lastword.app import create_app
+from lastword.parts import LiveParts
 from lastword.process import free_port
 from lastword.running import make_worker
 from lastword.settings import ApiSettings, WorkerSettings
@@ -85,7 +86,7 @@ class RunningLastword:
         self.start_worker()
         self._server = uvicorn.Server(
             uvicorn.Config(
-                create_app(self.api_settings),
+                create_app(LiveParts(self.api_settings)),
                 host=self.api_settings.host,
                 port=self.api_settings.port,
                 log_config=None,

@@ -8,6 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from lastword.app import create_app
+from lastword.parts import LiveParts
 from lastword.settings import ApiSettings
 
 
@@ -18,7 +19,7 @@ from lastword.settings import ApiSettings
 def test_a_probe_that_finds_everything_well_is_no_news(
     path: str, logged: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    app = create_app(ApiSettings(kafka="127.0.0.1:1", redis=SecretStr("redis://127.0.0.1:1/0")))
+    app = create_app(LiveParts(ApiSettings(kafka="127.0.0.1:1", redis=SecretStr("redis://127.0.0.1:1/0"))))
 
     async def ask() -> None:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://api") as client:

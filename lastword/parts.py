@@ -1,0 +1,82 @@
+"""The parts of the API on Kafka and Redis: the reader, and the door as soon as the log is there."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from lastword.settings import ApiSettings
+from lastword_producers.desk import Desk
+from lastword_producers.errors import LogNotReady
+from lastword_producers.kafka_log import wait_for_log
+from lastword_producers.log_writer import LogWriter
+from lastword_projector.store.names import Names
+from lastword_projector.store.reader import Reader
+from lastword_projector.store.runners import AwaitingRunner
+from lastword_query_api.readings import Readings
+from lastword_schemas.errors import LastwordError
+
+_SETTLE_S = 3.0
+"""Seconds for Kafka's answers to what is in flight when the API is stopped."""
+
+_log = logging.getLogger(__name__)
+
+
+class LiveParts:
+    """`Parts` on the services that the settings name. They need not be there yet: it says what it waits for."""
+
+    def __init__(self, settings: ApiSettings) -> None:
+        self.settings = settings
+        runner = AwaitingRunner(settings.redis.get_secret_value())
+        self.reader = Reader(runner, Names(settings.namespace))
+        self.readings = Readings(self.reader)
+        self._desk: Desk | None = None
+        self._waiting_for = "Kafka has not been asked yet"
+        self._refusal: LastwordError | None = None
+        self._writer: LogWriter | None = None
+        self._stop = threading.Event()
+
+    def get_desk(self) -> Desk:
+        """The door. Raises LogNotReady while it is closed, or why it stays so."""
+        if self._refusal is not None:
+            raise self._refusal
+        if self._desk is None:
+            raise LogNotReady(f"writes wait for the log: {self._waiting_for}")
+        return self._desk
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Wait for the log beside what is done in the block; then flush what is in flight and close the connections."""
+        opening = asyncio.create_task(self._open_log())
+        try:
+            yield
+        finally:
+            self._stop.set()
+            await opening
+            if self._writer is not None:
+                await asyncio.to_thread(self._writer.close, _SETTLE_S)
+            await self.reader.close()
+
+    async def _open_log(self) -> None:
+        try:
+            log = await asyncio.to_thread(wait_for_log, self.settings.kafka_settings, self._note, self._stop)
+        except LastwordError as refusal:
+            self._refusal = refusal
+            _log.error("writes are refused: %s", refusal, extra={"code": refusal.code})
+            return
+        if log is None:
+            return
+        self._writer = LogWriter(
+            self.settings.kafka_settings,
+            log,
+            max_in_flight=self.settings.max_in_flight,
+            max_bytes_in_flight=self.settings.max_bytes_in_flight,
+            delivery_timeout_s=10,
+        )
+        self._desk = Desk(self._writer, self.reader)
+        _log.info("the door is open: log %s, %d partitions", log.log_id, log.partitions)
+
+    def _note(self, message: str) -> None:
+        self._waiting_for = message
+        _log.warning("waiting: %s", message)
