@@ -13,6 +13,7 @@ from lastword_schemas.answers import EventAnswer, InspectionRecord, Rule, State,
 from lastword_schemas.model import instant_text
 
 _PIPE_WIDTH: Final = 120
+BEFORE_THE_LOG: Final = "before the log"
 _JOINERS: Final = "\u200c\u200d"
 
 _STYLES: Final = {
@@ -77,6 +78,13 @@ def time_text(moment: datetime | None) -> str:
     return "" if moment is None else instant_text(moment.replace(microsecond=0)).replace("T", " ").removesuffix("Z")
 
 
+def since_text(state: State, zone: str = "") -> str:
+    """When the version began, and the zone; what was backfilled began before the log."""
+    if state.version_start == 0:
+        return BEFORE_THE_LOG
+    return time_text(state.version_started_at) + (zone if state.version_started_at else "")
+
+
 def styled(word: str) -> Text:
     """A status or an outcome in its colour."""
     return Text(word, style=_STYLES.get(word, ""))
@@ -101,7 +109,7 @@ def profile_table(records: list[InspectionRecord]) -> Table:
             clean(identity.scope),
             clean(identity.key),
             state_text(record.state),
-            time_text(record.state.version_started_at),
+            since_text(record.state),
             "" if source is None else str(source.source_sequence),
             record.selection.rule.value,
         )
@@ -121,9 +129,9 @@ def versions_table(versions: list[Version]) -> Table:
         made.add_row(
             value,
             styled(version.status),
-            time_text(version.started_at),
+            time_text(version.started_at) or BEFORE_THE_LOG,
             sequences,
-            "" if ended is None else time_text(ended.at),
+            "" if ended is None else time_text(ended.at) or BEFORE_THE_LOG,
             by,
             f"{clean(version.actor.service)}, {version.authority.value}",
         )
@@ -164,9 +172,11 @@ def why(record: InspectionRecord) -> None:
     grid.add_column(overflow="fold")
     grid.add_row("applies", _applies(state))
     if source is not None:
-        grid.add_row("since", f"{time_text(state.version_started_at)} UTC, sequence {state.version_start}")
+        grid.add_row("since", f"{since_text(state, ' UTC')}, sequence {state.version_start}")
         if state.mark is not None and state.mark.source_sequence != state.version_start:
             grid.add_row("restated", f"{time_text(source.updated_at)} UTC, sequence {state.mark.source_sequence}")
+        if source.updated_at is None and source.occurred_at is not None:
+            grid.add_row("occurred", f"{time_text(source.occurred_at)} UTC, by the publisher's clock")
         if state.expires_at is not None:
             grid.add_row("expires", f"{time_text(state.expires_at)} UTC")
         authority = "" if state.authority is None else f", authority {state.authority.value}"

@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from lastword_projector.engine.fold import fold
@@ -169,11 +170,11 @@ def _state(entry: Entry, moment: int) -> State:
         operation=record.operation,
         authority=authority_of(record),
         version_start=sequence_in(entry.start),
-        version_started_at=from_micros(entry.started_at * 1000),
+        version_started_at=source_time(entry.started_at),
         mark=Mark(
             source_sequence=record.source_sequence,
             authority=AuthorityRank(record.authority).authority,
-            ordinal=record.span[0] if record.span else 0,
+            ordinal=record.ordinal,
         ),
         supersedes=[sequence_in(entry.previous)] if entry.previous else [],
         expires_at=None if record.expires_at is None else from_micros(record.expires_at),
@@ -190,10 +191,15 @@ def _source(found: Found, partition: int) -> Source:
         actor=actor_of(record),
         confidence=record.confidence,
         occurred_at=None if record.occurred_at is None else from_micros(record.occurred_at),
-        updated_at=from_micros(record.source_recorded_at * 1000),
+        updated_at=source_time(record.source_recorded_at),
         retired_by=retired_by_of(record),
         projected_at=None if found.projected_at is None else from_micros(found.projected_at * 1000),
     )
+
+
+def source_time(recorded_at: int) -> datetime | None:
+    """The instant of a source event's `recorded_at` (ms since 1970); None for 0: before the log."""
+    return from_micros(recorded_at * 1000) if recorded_at else None
 
 
 def position_of(record: Record, partition: int) -> Position:

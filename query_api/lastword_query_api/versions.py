@@ -7,7 +7,15 @@ from itertools import groupby
 from lastword_projector.engine.fold import fold
 from lastword_projector.engine.outcome import retires_of
 from lastword_projector.engine.records import Record, same_value
-from lastword_query_api.answering import actor_of, authority_of, position_of, retired_by_of, value_of, words_of
+from lastword_query_api.answering import (
+    actor_of,
+    authority_of,
+    position_of,
+    retired_by_of,
+    source_time,
+    value_of,
+    words_of,
+)
 from lastword_schemas.answers import Ended, EventAnswer, EventStatus, Version
 from lastword_schemas.authority import AuthorityRank
 from lastword_schemas.model import from_micros
@@ -139,7 +147,7 @@ def _ended(run: _Run, following: _Run | None, moment: int) -> Ended | None:
         by="delete" if by.is_delete else "set",
         sequence=by.source_sequence,
         event_id=str(uuid.UUID(bytes=by.event_id)),
-        at=from_micros(by.source_recorded_at * 1000),
+        at=source_time(by.source_recorded_at),
     )
 
 
@@ -154,7 +162,7 @@ def _version(run: _Run, following: _Run | None, moment: int) -> Version:
             "status": _run_status(run, following, moment),
             "operation": latest.operation,
             "resolution_state": "unresolved" if run.unresolved else "resolved",
-            "started_at": from_micros(run.first.source_recorded_at * 1000),
+            "started_at": source_time(run.first.source_recorded_at),
             "start": run.first.source_sequence,
             "latest": latest.source_sequence,
             "authority": AuthorityRank(latest.authority).authority,

@@ -51,7 +51,7 @@ class Mark(Model):
     source_sequence: int
     authority: Authority
     ordinal: int
-    """Start of the span in the source's text, in code points; 0 without one."""
+    """Start of the span in the source's text, in code points; of what is backfilled its place; else 0."""
 
 
 class ActorAnswer(Model):
@@ -103,6 +103,7 @@ class State(Model):
     version_start: int | None = None
     """Source sequence that the version began with; restatements go on with it."""
     version_started_at: Instant | None = None
+    """The append time of that event; None for a version that was backfilled: it began before the log."""
     mark: Mark | None = None
     """The latest mark."""
     supersedes: list[int] = Field(default_factory=list)
@@ -121,7 +122,7 @@ class Source(Model):
     """Where it comes from."""
 
     source_sequence: int
-    """Of a candidate that of the event it cites."""
+    """Of a candidate that of the event it cites; 0 of what is backfilled."""
     position: Position
     """Of the event itself; a candidate's is later than its source's."""
     event_id: str
@@ -130,8 +131,9 @@ class Source(Model):
     confidence: float | None = None
     occurred_at: Instant | None = None
     """By the publisher's clock."""
-    updated_at: Instant
-    """The source event's append time; never a write time."""
+    updated_at: Instant | None
+    """The source event's append time; never a write time. None of what is backfilled: it was said before the log, and
+    `occurred_at` may tell when."""
     retired_by: ScopedKey | None = None
     """Of a tombstone that came with a set of another key, which retired this one: that key."""
     projected_at: Instant | None = None
@@ -252,8 +254,8 @@ class Ended(Model):
     sequence: int | None
     """Source sequence of the ending event; None for an expiry."""
     event_id: str | None
-    at: Instant
-    """The ending event's source time, or the time of expiry."""
+    at: Instant | None
+    """The ending event's source time, or the time of expiry. None if a backfilled event ended it: before the log."""
 
 
 class Version(Model):
@@ -264,9 +266,10 @@ class Version(Model):
     operation: Literal["set", "delete"]
     value: JsonValue = None
     resolution_state: Literal["resolved", "unresolved"]
-    started_at: Instant
+    started_at: Instant | None
+    """None if it was backfilled: before the log."""
     start: int
-    """Source sequence of its first event."""
+    """Source sequence of its first event; 0 if it was backfilled."""
     latest: int
     """Source sequence of its latest restatement."""
     authority: Authority

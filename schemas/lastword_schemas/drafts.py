@@ -12,6 +12,7 @@ from lastword_schemas.authority import PLANNED_FIELDS, PLANNED_OPERATIONS, Autho
 from lastword_schemas.authority import refusal as authority_refusal
 from lastword_schemas.envelope import (
     Actor,
+    Backfill,
     Body,
     Citation,
     Envelope,
@@ -75,6 +76,9 @@ class EventDraft(Model):
     """Of a `set` or `delete`: it counts only if the entry of exactly this scope and key has this source sequence."""
     retires: Retires | None = None
     """Of a `set`: other keys that are deleted together with it."""
+    backfill: Backfill | None = None
+    """Of a `set` or `delete` from before this log, such as an import: it fills only what nothing else has touched.
+    Among those of one key the greatest number is the latest."""
 
 
 class CandidateDraft(Model):
@@ -127,12 +131,13 @@ def read_draft(data: Any, kind: type[EventDraft] | type[CandidateDraft], *, at: 
             raise UnknownOperation(
                 f"operation {operation[:40]!a} is none of {', '.join(known)}", field=f"{dot}operation"
             )
-    if kind is CandidateDraft and "expected_sequence" in data:
-        raise InvalidInput(
-            f"{dot}expected_sequence: only a statement can be conditional; a candidate's place in the order is that of "
-            "what it reads",
-            field=f"{dot}expected_sequence",
-        )
+    for name, what in (("expected_sequence", "conditional"), ("backfill", "backfilled")):
+        if kind is CandidateDraft and name in data:
+            raise InvalidInput(
+                f"{dot}{name}: only a statement can be {what}; a candidate's place in the order is that of what it "
+                "reads",
+                field=f"{dot}{name}",
+            )
     if kind is CandidateDraft and isinstance(actor := data.get("actor"), dict):
         data = data | {"actor": {"role": Role.EXTRACTOR} | actor}
     return kind.read(data, at=at)

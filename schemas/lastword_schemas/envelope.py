@@ -76,6 +76,7 @@ Quote = Annotated[str, AfterValidator(lambda text: _check_body_text(text, "quote
 
 
 _ONLY_STATEMENTS = "only a statement can be conditional; a candidate has its place from what it reads"
+_ONLY_BACKFILL = "only a statement can be backfilled; a candidate has its place from what it reads"
 
 
 class Actor(Model):
@@ -96,6 +97,15 @@ class ScopedKey(Model):
 
 ExpectedSequence = Annotated[
     int, Field(ge=0, le=MAX_SEQUENCE, description="source sequence of the entry that this replaces; 0 = there is none")
+]
+Backfill = Annotated[
+    int,
+    Field(
+        ge=0,
+        le=limits.MAX_BACKFILL,
+        description="of a statement from before this log: its place among those of its key; all of them come before "
+        "anything that the log was told since",
+    ),
 ]
 Retires = Annotated[
     list[ScopedKey],
@@ -152,6 +162,8 @@ class Envelope(Model):
     """Of a conditional statement: it counts only if the entry of its scope and key has this source sequence."""
     retires: Retires | None = None
     """Of a set: deletes of other keys that are visible together with it."""
+    backfill: Backfill | None = None
+    """Of a statement from before this log: its source sequence is 0, and this its ordinal."""
     kid: str = ""
     """The key that the body is sealed under; empty = clear."""
     body: Body = Body()
@@ -175,6 +187,7 @@ class Envelope(Model):
         has_value = "value" in self.body.model_fields_set
         operation = self.operation
         is_turn, is_set = operation is Operation.SAY, operation is Operation.SET
+        backfilled = self.backfill is not None
         checks = (
             (is_turn and self.key is not None, "key", "a turn has no key"),
             (not is_turn and self.key is None, "key", f"a {operation} needs a key"),
@@ -192,6 +205,13 @@ class Envelope(Model):
             (self.span is not None and self.source_event_id is None, "span", "only a candidate quotes its source"),
             (self.expected_sequence is not None and not self._is_statement, "expected_sequence", _ONLY_STATEMENTS),
             (bool(self.retires) and not is_set, "retires", "only a set retires other keys"),
+            (backfilled and not self._is_statement, "backfill", _ONLY_BACKFILL),
+            (
+                backfilled and self.expected_sequence is not None,
+                "expected_sequence",
+                "a backfill expects nothing",
+            ),
+            (backfilled and bool(self.retires), "retires", "a backfill retires nothing"),
             (bool(self.kid), "kid", "sealed bodies are not supported yet"),
         )
         for wrong, field, message in checks:

@@ -22,6 +22,8 @@ MAX_QUOTE_LENGTH: Final = 4_096
 """Unicode code points of a candidate's quote."""
 MAX_RETIRES: Final = 16
 """Other keys that one `set` may retire."""
+MAX_BACKFILL: Final = 999_999
+"""The greatest place of a backfilled statement among those of its key."""
 MAX_EVENT_ID_LENGTH: Final = 256
 """Characters of an event id that is not a UUID (it becomes one)."""
 MAX_EVENT_BYTES: Final = 262_144

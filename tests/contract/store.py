@@ -93,6 +93,7 @@ FULL = Record(
     retires=(("global", "k"), ("project:{p0}/🙂", "\u00e9")),
     retired=("deleted", "late"),
     retired_by=("global", "k2"),
+    backfill=999_999,
 )
 """Every field has something."""
 

@@ -1,5 +1,6 @@
 """Random logs for hypothesis: few owners, scopes, keys and values, so that everything meets everything."""
 
+import contextlib
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +8,9 @@ from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
+from lastword_schemas import jsontext
 from lastword_schemas.envelope import Envelope
+from lastword_schemas.errors import InvalidInput
 from lastword_schemas.identity import record_key
 from lastword_schemas.positions import Receipt
 from tests.support.logs import ADA, BEN, UNSET, Log, registry_of
@@ -67,6 +70,7 @@ class Move:
 
 KINDS = (
     *("set", "set", "set", "delete", "delete", "say", "say", "say", "say", "retraction", "retraction"),
+    *("backfill", "backfill", "backfill", "backfilled delete", "shifted copy"),
     *("reading",) * 8,
     *("late reading",) * 8,
     *("copy", "copy", "reuse", "wrong actor", "wrong record key", "garbage", "malformed", "registry"),
@@ -128,6 +132,14 @@ class Author:
             case "delete":
                 more |= self._condition(move, owner)
                 self._said(owner, log.delete(owner, move.key, **more), (common["scope"], move.key))
+            case "backfill":
+                more |= {"backfill": move.pick % 3}
+                self._said(owner, log.set(owner, move.key, move.value, **more), (common["scope"], move.key))
+            case "backfilled delete":
+                more |= {"backfill": move.pick % 3}
+                self._said(owner, log.delete(owner, move.key, **more), (common["scope"], move.key))
+            case "shifted copy" if self.all:
+                self._shifted(move)
             case "say":
                 self._said(owner, log.say(owner, TEXT, **common))
             case "reading" | "retraction" | "late reading":
@@ -151,6 +163,14 @@ class Author:
                 log.append(b"k", f'{{"v":1,"owner":"{owner}","event_id":"{ident}"}}'.encode())
             case "registry":
                 log.apply(move.picked([SOME_KEYS, MORE_KEYS]))
+
+    def _shifted(self, move: Move) -> None:
+        """A copy that has another place among what is backfilled; of what is not a reuse of its id."""
+        _, receipt = move.picked(self.all)
+        (first,) = (record for record in self.log.records if record.offset == receipt.offset)
+        data = jsontext.parse_stored(first.value or b"")
+        with contextlib.suppress(InvalidInput):  # a turn, a candidate
+            self.log.put(Envelope.read(data | {"backfill": move.pick % 4}))
 
     def _said(self, owner: str, receipt: Receipt, of: tuple[str, str] | None = None) -> None:
         self.all.append((owner, receipt))

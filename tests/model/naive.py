@@ -57,11 +57,25 @@ class Heard:
 
     @property
     def source_sequence(self) -> int:
-        return self.source.sequence if self.source else self.sequence
+        if self.source:
+            return self.source.source_sequence
+        return self.sequence if self.place is None else 0
+
+    @property
+    def place(self) -> int | None:
+        """Among what is backfilled, of such a statement and of what reads it."""
+        place: int | None = self.source.place if self.source else self.header.get("backfill")
+        return place
+
+    @property
+    def started_at(self) -> int:
+        """0 before the log."""
+        said = self.source or self
+        return said.recorded_at if said.place is None else 0
 
     @property
     def mark(self) -> Mark:
-        return self.source_sequence, self.rank, (self.header.get("span") or [0])[0]
+        return self.source_sequence, self.rank, (self.header.get("span") or [self.place or 0])[0]
 
     @property
     def says(self) -> str:
@@ -133,7 +147,7 @@ def state(events: Sequence[Heard]) -> State | None:
     return State(
         pointer=last,
         start=marks[began],
-        started_at=first.source.recorded_at if first.source else first.recorded_at,
+        started_at=first.started_at,
         previous=marks[began - 1] if began else None,
         unresolved=disagree(marks[-1]),
     )
@@ -276,6 +290,7 @@ def _effect(event: Heard, before: State | None) -> str:
 
 
 def _content(event: Heard) -> Any:
-    return {name: value for name, value in event.header.items() if name not in NOT_CONTENT}, json.dumps(
+    header = event.header | {"backfill": event.header.get("backfill") is not None}
+    return {name: value for name, value in header.items() if name not in NOT_CONTENT}, json.dumps(
         event.body, sort_keys=True
     )

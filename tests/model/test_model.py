@@ -338,6 +338,81 @@ def arrange(said: list[str], read: list[Reading], arrangement: int, seed: int, *
     return log
 
 
+class Backfilled(msgspec.Struct, frozen=True):
+    """A statement from before the log, and after which turn or statement it is imported."""
+
+    key: str
+    scope: int
+    value: object
+    place: int
+    slots: tuple[int, int]
+    """In two arrangements."""
+    read_as: object
+    """What an extractor reads from it at once, of the key `guess`; None for nothing."""
+
+
+backfills = st.lists(
+    st.builds(
+        Backfilled,
+        st.sampled_from(["tone", "tone", "guess"]),
+        st.sampled_from([0, 0, 1]),
+        st.sampled_from(["no", "yes", UNSET]),
+        st.integers(0, 2),
+        st.tuples(st.integers(0, SAID), st.integers(0, SAID)),
+        st.sampled_from([None, "no", "yes"]),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+def import_into(log: Log, items: list[Backfilled], said: list[str], arrangement: int, seed: int) -> Log:
+    """What was said stands at fixed offsets; what is from before the log is imported in between."""
+    slots: dict[int, list[int]] = {}
+    for number, item in enumerate(items):
+        slots.setdefault(min(item.slots[arrangement], len(said)), []).append(number)
+    for slot, words in enumerate([*said, None]):
+        at = 1000 * (slot + 1)
+        if words == "delete":
+            log.delete(ADA, "tone", at=at, event_id=identifier(slot))
+        elif words is not None:
+            log.set(ADA, "tone", words.removeprefix("set "), at=at, event_id=identifier(slot))
+        coming = slots.get(slot, [])
+        random.Random(seed).shuffle(coming)
+        for number in coming:
+            item = items[number]
+            common: dict[str, Any] = {"event_id": identifier(100 + number), "scope": SCOPES[item.scope]}
+            if item.value is UNSET:
+                made = log.delete(ADA, item.key, backfill=item.place, **common)
+            else:
+                made = log.set(ADA, item.key, item.value, backfill=item.place, **common)
+            if item.read_as is not None:
+                log.candidate(ADA, "guess", item.read_as, source=made, event_id=identifier(200 + number))
+    return log
+
+
+@given(st.lists(st.sampled_from(["set no", "set yes", "delete"]), max_size=SAID), backfills, st.integers(0, 2**16))
+@settings(max_examples=150, deadline=None)
+def test_what_is_backfilled_leaves_one_state_wherever_in_the_log_it_is(
+    said: list[str], items: list[Backfilled], seed: int
+) -> None:
+    one = project(import_into(Log(), items, said, 0, seed), batch=5)
+    other = project(import_into(Log(), items, said, 1, seed + 1), batch=3)
+    assert {at: settled(entry) for at, entry in profile(one).items()} == {
+        at: settled(entry) for at, entry in profile(other).items()
+    }
+
+
+@given(st.lists(st.sampled_from(["set no", "set yes", "delete"]), max_size=SAID), backfills, st.integers(0, 2**16))
+@settings(max_examples=100, deadline=None)
+def test_what_is_backfilled_changes_no_value_that_was_said_since(
+    said: list[str], items: list[Backfilled], seed: int
+) -> None:
+    without = profile(project(import_into(Log(), [], said, 0, seed)))
+    imported = profile(project(import_into(Log(), items, said, 0, seed)))
+    assert {at: imported[at].record for at in without} == {at: entry.record for at, entry in without.items()}
+
+
 def complete(log: Log, reading: Reading, number: int, sources: list[Receipt]) -> Receipt:
     quote = QUOTES[reading.quote]
     words: dict[str, Any] = {} if quote is None else {"quote": quote[1], "start": quote[0]}

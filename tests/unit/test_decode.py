@@ -66,7 +66,8 @@ MOVE: dict[str, Any] = PLAIN | {
     "expected_sequence": 0,
     "retires": [{"scope": "project:Comet", "key": "tone"}, {"scope": "global", "key": "style"}],
 }
-SHAPES = (PLAIN, TURN, CANDIDATE, DELETE, MOVE)
+BACKFILL: dict[str, Any] = PLAIN | {"backfill": 7, "occurred_at": "2024-03-01T12:00:00Z"}
+SHAPES = (PLAIN, TURN, CANDIDATE, DELETE, MOVE, BACKFILL)
 
 
 IDENTITIES = Identities(1)
@@ -353,6 +354,7 @@ def content(envelope: Envelope) -> dict[str, Any]:
         "expires_at": envelope.expires_at and to_micros(envelope.expires_at),
         "expected_sequence": envelope.expected_sequence,
         "retires": tuple((other.scope, other.key) for other in envelope.retires) if envelope.retires else None,
+        "backfill": envelope.backfill,
         "value": jsontext.canonical(body.value) if "value" in body.model_fields_set else None,
         "text": body.text,
         "quote": body.quote,
@@ -380,6 +382,7 @@ def event_content(event: Event) -> dict[str, Any]:
         "expires_at": event.expires_at and to_micros(parse_instant(event.expires_at)),
         "expected_sequence": event.expected_sequence,
         "retires": event.retired_keys,
+        "backfill": event.backfill,
         "value": None if event.value is None else jsontext.canonical(jsontext.parse_stored(event.value)),
         "text": event.body.text,
         "quote": event.body.quote,
@@ -419,6 +422,7 @@ ODD: tuple[Any, ...] = (
     *("r1.0123456789abcdef.9999.0.7." + event_id(2), "r1.0123456789abcdef.0.0.9999999999999." + event_id(2)),
     *({"value": 1}, {"value": None}, {"value": []}, {"value": "\ud800"}, {"value": {"\ud800": 1}}),
     *({"text": "x"}, {"text": ""}, {"text": None, "value": 2}, {"text": "\udfff"}, {"text": "x" * 32_769}),
+    *(999_999, 1_000_000),
     *(2**53 - 1, 2**53, ODD_KEY, [ODD_KEY], [ODD_KEY, ODD_KEY], [ODD_KEY | {"x": 1}], [{"scope": "global"}], [None]),
     *([ODD_KEY | {"key": f"k{number}"} for number in range(count)] for count in (16, 17)),
     *([ODD_KEY | {name: value}] for name in ODD_KEY for value in (None, "", "\0", "tone", "\ud800", 5, "global:")),
@@ -483,7 +487,7 @@ def test_a_mutated_envelope_is_refused_by_both_or_read_alike(shape: dict[str, An
     check_agreement(json.dumps(data).encode())
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=["set", "say", "candidate", "delete", "move"])
+@pytest.mark.parametrize("shape", SHAPES, ids=["set", "say", "candidate", "delete", "move", "backfill"])
 def test_every_odd_value_in_every_field_is_refused_by_both_or_read_alike(shape: dict[str, Any]) -> None:
     for name in NAMES:
         for value in ODD:

@@ -272,6 +272,9 @@ def test_a_missing_field_of_a_turn_is_named(field: str) -> None:
         (TURN | {"key": "tone"}, "key"),
         (TURN | {"value": 1}, "value"),
         (TURN | {"expires_at": "2026-03-01T12:00:00Z"}, "expires_at"),
+        (TURN | {"backfill": 0}, "backfill"),
+        (SET | {"backfill": 0, "expected_sequence": 0}, "expected_sequence"),
+        (SET | {"backfill": 0, "retires": [{"scope": "global", "key": "style"}]}, "retires"),
     ],
 )
 def test_a_field_that_does_not_belong_to_the_operation_is_refused(data: dict[str, Any], field: str) -> None:
@@ -293,6 +296,7 @@ def test_a_field_that_does_not_belong_to_the_operation_is_refused(data: dict[str
         *cases("thread", "", "a\0b", "t" * 129),
         *cases("occurred_at", "2026-03-01", "2026-03-01T12:00:00", "yesterday", 5, "", datetime.min),
         ("expires_at", "9999-12-31T23:59:59-23:59"),
+        *cases("backfill", -1, limits.MAX_BACKFILL + 1, True, 1.0, "1"),
         ("colour", "red"),
         ("source_event_id", SOURCE_ID),
     ],
@@ -312,6 +316,7 @@ def test_a_bad_field_is_refused_by_its_name(field: str, value: Any) -> None:
         *cases("source_event_id", "", "r1.nonsense", f"r1.{'0' * 16}.9999.0.0.{SOURCE_ID}", None, 5),
         *cases("operation", "say", "upsert"),
         ("thread", "t1"),
+        ("backfill", 0),
         ("source_receipt", str(RECEIPT)),
     ],
 )

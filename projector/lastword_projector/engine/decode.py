@@ -78,6 +78,7 @@ class Event(msgspec.Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     expires_at: str | None = None
     expected_sequence: int | None = None
     retires: tuple[ScopedKey, ...] | None = None
+    backfill: int | None = None
     kid: str = ""
 
     @property
@@ -192,6 +193,8 @@ def _check(event: Event) -> None:
         raise _misfit(event, "source_receipt, span or quote")
     if event.expected_sequence is not None or event.retires is not None:
         _check_condition(event)
+    if event.backfill is not None:
+        _check_backfill(event, event.backfill)
     if event.kid:
         raise _misfit(event, "kid")
     if event.confidence is not None and not 0 <= event.confidence <= 1:
@@ -232,6 +235,15 @@ def _check_condition(event: Event) -> None:
         check_key(key)
     if len(retired) > limits.MAX_RETIRES or len({(event.scope, event.key), *retired}) <= len(retired):
         raise InvalidInput("retires has too many keys, a key twice or the event's own", field="retires")
+
+
+def _check_backfill(event: Event, ordinal: int) -> None:
+    if not 0 <= ordinal <= limits.MAX_BACKFILL:
+        raise InvalidInput(f"backfill is not between 0 and {limits.MAX_BACKFILL}", field="backfill")
+    if event.operation is Operation.SAY or event.source_event_id is not None:
+        raise _misfit(event, "backfill")
+    if event.expected_sequence is not None or event.retires:
+        raise _misfit(event, "expected_sequence or retires")
 
 
 def _check_value(value: msgspec.Raw | msgspec.UnsetType) -> None:

@@ -317,8 +317,8 @@ class Projection:
             source = self._first_copy((event.owner, made.source_event_id))
         refusal = judge_citation(event, source, log_id=self.genesis.log_id, partition=self.partition, offset=offset)
         if refusal is None and source is not None:
-            made.cited_sequence, made.cited_recorded_at = source.sequence, source.recorded_at
-            made.thread, made.message = source.thread, source.message
+            made.cited_sequence, made.cited_recorded_at = source.source_sequence, source.source_recorded_at
+            made.thread, made.message, made.backfill = source.thread, source.message, source.backfill
         return refusal
 
     def _first_copy(self, ref: tuple[str, bytes]) -> Record | None:

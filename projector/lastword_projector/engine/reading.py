@@ -80,6 +80,7 @@ class RecordReader:
 
     def _made(self, record: LogRecord, event: Event, place: Place) -> Record:
         body, actor = event.body, event.actor
+        before_the_log = None if event.backfill is None else 0
         return Record(
             self._first_sequence + record.offset,
             record.recorded_at,
@@ -92,8 +93,8 @@ class RecordReader:
             actor.role._value_,
             "",
             event.value,
-            None,
-            None,
+            before_the_log,
+            before_the_log,
             event.source_id,
             event.span,
             body.quote,
@@ -108,6 +109,9 @@ class RecordReader:
             None,
             event.expected_sequence,
             event.retired_keys,
+            None,
+            None,
+            event.backfill,
         )
 
 

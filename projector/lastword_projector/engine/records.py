@@ -46,9 +46,9 @@ class Record(msgspec.Struct, array_like=True, gc=False):
     value: bytes | None = None
     """JSON text as published; None where there is none (a JSON null is b"null")."""
     cited_sequence: int | None = None
-    """Of a candidate that counts: the sequence of the event it cites."""
+    """Of a candidate that counts: the source sequence of the event it cites. Of a backfilled statement 0."""
     cited_recorded_at: int | None = None
-    """And that event's `recorded_at`."""
+    """And that event's time; 0 of what is backfilled: before the log."""
     source_event_id: bytes | None = None
     span: tuple[int, int] | None = None
     quote: str | None = None
@@ -74,6 +74,8 @@ class Record(msgspec.Struct, array_like=True, gc=False):
     """Of one that counts: the effect on each of those, in their order."""
     retired_by: tuple[str, str] | None = None
     """Of the delete of a retired key: scope and key of the set that brought it. In no history; see `parts`."""
+    backfill: int | None = None
+    """Of a backfilled statement, and of a candidate that cites one: its place among those of its key."""
 
     @property
     def counts(self) -> bool:
@@ -82,12 +84,12 @@ class Record(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def source_sequence(self) -> int:
-        """Of a candidate that of the event it cites, else its own."""
+        """Of a candidate that of the event it cites, of a backfilled statement 0, else its own."""
         return self.sequence if self.cited_sequence is None else self.cited_sequence
 
     @property
     def source_recorded_at(self) -> int:
-        """The source event's `recorded_at`, ms since 1970."""
+        """The source event's `recorded_at`, ms since 1970; 0 of what is backfilled."""
         return self.recorded_at if self.cited_recorded_at is None else self.cited_recorded_at
 
     @property
@@ -96,10 +98,15 @@ class Record(msgspec.Struct, array_like=True, gc=False):
         return self.source_event_id is not None
 
     @property
+    def ordinal(self) -> int:
+        """The start of the span; of what is backfilled its place; else 0."""
+        return self.span[0] if self.span else self.backfill or 0
+
+    @property
     def mark(self) -> Mark:
-        """The event's mark; its ordinal is the start of the span, 0 without one."""
+        """The event's mark."""
         sequence = self.sequence if self.cited_sequence is None else self.cited_sequence
-        return mark_of(sequence, self.authority, self.span[0] if self.span else 0)
+        return mark_of(sequence, self.authority, self.ordinal)
 
     def parts(self) -> "Sequence[Record]":
         """What the event does, key by key: itself, and the deletes of the keys that it retires; nothing if it does not
@@ -153,7 +160,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     start: Mark
     """The mark that the current version began with; restatements go on with it."""
     started_at: int
-    """The version's first source event's `recorded_at`, ms since 1970."""
+    """The version's first source event's `recorded_at`, ms since 1970; 0: before the log."""
     previous: Mark = NO_MARK
     """The last mark of what the version replaced; empty if nothing."""
     unresolved: bool = False

@@ -21,14 +21,18 @@ class Refusal(NamedTuple):
 
 
 def same_content(event: Event, first: Record) -> bool:
-    """Whether an event is a copy of the record with its id: all but the publisher's times."""
+    """Whether an event is a copy of the record with its id: all but the publisher's times, and the place among what is
+    backfilled (a later export of the same may give it another)."""
     value, body = event.value, event.body
     equal_values = first.value == value
     if not equal_values and first.value is not None and value is not None:
         equal_values = canonical_value(first.value) == canonical_value(value)
     expires_at = None if event.expires_at is None else to_micros(parse_instant(event.expires_at))
     is_candidate = event.source_event_id is not None
-    own_place = is_candidate or (first.thread, first.message) == (event.thread, event.message)
+    own_place = is_candidate or (
+        (first.thread, first.message) == (event.thread, event.message)
+        and (first.backfill is None) == (event.backfill is None)
+    )
     return (
         equal_values
         and own_place
