@@ -1,5 +1,8 @@
 """The projector's store in memory: the same contract, nothing to install. It keeps the same bytes as Redis does."""
 
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 from lastword_projector.engine.projection import FOLD_VERSION, Changes, DeadLetter, EventRef, KeyRef, Needs
@@ -28,9 +31,12 @@ class Settled(Generic[T]):
 
 
 class MemoryStore:
-    """`Store` in memory."""
+    """`Store` in memory. Any thread may use it."""
 
     def __init__(self) -> None:
+        self.lock = threading.RLock()
+        """Held while something is written, and by whoever needs several answers of one moment."""
+        self._listeners: list[Callable[[int], None]] = []
         self._checkpoints: dict[int, Checkpoint] = {}
         self.stored_entries: dict[tuple[int, KeyRef], bytes] = {}
         """Head and packed record, by partition and key."""
@@ -58,10 +64,25 @@ class MemoryStore:
     ) -> Settled[None]:
         """See `Store`."""
         try:
-            self._commit(partition, genesis, before, changes, now_ms)
+            with self.lock:
+                self._commit(partition, genesis, before, changes, now_ms)
+                listeners = list(self._listeners)
         except LastwordError as error:
             return Settled(None, error)
+        for listener in listeners:
+            listener(partition)
         return Settled(None)
+
+    @contextlib.contextmanager
+    def listening(self, listener: Callable[[int], None]) -> Iterator[None]:
+        """In the block `listener` is told the partition of every commit, in the thread of the commit."""
+        with self.lock:
+            self._listeners.append(listener)
+        try:
+            yield
+        finally:
+            with self.lock:
+                self._listeners.remove(listener)
 
     def key_history(self, partition: int, ref: KeyRef, *, below: int) -> list[Record]:
         """See `Store`."""
@@ -74,6 +95,14 @@ class MemoryStore:
     def history(self, partition: int, owner: str) -> list[Record]:
         """All of an owner's records."""
         return [unpack_record(data) for data in self._records.get((partition, owner), [])]
+
+    def entries(self, partition: int, owner: str) -> dict[tuple[str, str], bytes]:
+        """All of an owner's entries, packed, by scope and key."""
+        return {
+            (ref.scope, ref.key): data
+            for (number, ref), data in self.stored_entries.items()
+            if number == partition and ref.owner == owner
+        }
 
     def reset(self) -> None:
         """See `Store`."""

