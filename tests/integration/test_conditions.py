@@ -222,7 +222,7 @@ def test_readers_see_a_move_whole_or_not_at_all(lastword: RunningLastword, owner
     done = threading.Event()
 
     def look() -> None:
-        with httpx.Client(base_url=lastword.http.base_url, timeout=40) as client:
+        with lastword.new_client() as client:
             while not done.is_set():
                 entries = client.get("/v1/profile", params={"owner": owner}).json()["entries"]
                 seen.append([entry["identity"]["scope"] for entry in entries])

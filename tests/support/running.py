@@ -95,7 +95,7 @@ class RunningLastword:
         )
         self._api_thread = threading.Thread(target=self._server.run, name="api")
         self._api_thread.start()
-        self.http = httpx.Client(base_url=f"http://{self.api_settings.host}:{self.api_settings.port}", timeout=40)
+        self.http = self.new_client()
         try:
             self.until(lambda: self._status("/readyz") == 200, "the API to be ready")
         except BaseException:  # else the threads keep pytest from ending
@@ -112,6 +112,10 @@ class RunningLastword:
         self.stop_worker()
         self.publisher.close()
         self.candidates.close()
+
+    def new_client(self) -> httpx.Client:
+        """A client of its own; `http` is the one that the methods here use."""
+        return httpx.Client(base_url=f"http://{self.api_settings.host}:{self.api_settings.port}", timeout=40)
 
     def start_worker(self, make: MakeWorker | None = None) -> None:
         """Start a worker; `make` makes another one than the product's."""
