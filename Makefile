@@ -12,7 +12,7 @@ COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-inde
 SAME := $(COMPILE) -c requirements/dev.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test chaos compose-test check docs bench coverage lock clean
+.PHONY: help demo test chaos compose-test check docs client bench coverage lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -40,6 +40,9 @@ check: $(VENV)/dev.stamp ## check style, types and the direction of the imports
 
 docs: $(VENV)/dev.stamp ## write the tables of docs/reference.md from the code
 	@$(BIN)/python docs/generate.py
+
+client: $(VENV)/dev.stamp ## write the blocking client from the asynchronous one
+	@$(BIN)/python tools/blocking.py
 
 bench: $(VENV)/dev.stamp ## measure: make bench NAME=... [DATA=file]; without NAME it lists what there is
 	@$(BIN)/python -m tests.bench $(NAME) $(if $(DATA),--data "$(DATA)") $(ARGS)

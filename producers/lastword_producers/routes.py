@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field
 
 from lastword_producers.desk import Desk, DraftKind, Settled
 from lastword_schemas import limits
+from lastword_schemas.answers import BatchAnswer, ItemAnswer, ReceiptAnswer
 from lastword_schemas.authority import Authority, Role
 from lastword_schemas.bodies import body_docs, read_json
 from lastword_schemas.drafts import CandidateDraft, EventDraft
@@ -16,7 +17,7 @@ from lastword_schemas.errors import InvalidInput, LastwordError, TooLarge
 from lastword_schemas.model import Model
 from lastword_schemas.positions import Receipt
 from lastword_schemas.problems import MEDIA_TYPE, Problem, problem_of
-from lastword_schemas.verdicts import Outcome, Verdict
+from lastword_schemas.verdicts import Outcome
 
 _ACCEPTED, _APPLIED, _MIXED = 202, 200, 207
 
@@ -25,36 +26,6 @@ class Refused(LastwordError):
     """The event is in the log and does not count."""
 
     code = "refused"
-
-
-class ReceiptAnswer(Model):
-    """Where the log has the event. Demand `receipt` of a read to see the event's effect."""
-
-    receipt: str
-    """The receipt's text, for `at_least` and for citing."""
-    event_id: str
-    log_id: str
-    generation: int
-    partition: int
-    offset: int
-    sequence: int
-
-
-class ItemAnswer(Model):
-    """What became of one event."""
-
-    outcome: Literal["accepted", "applied", "refused", "failed", "unknown"]
-    """`accepted`: in the log. `applied`: its verdict is that it counts. `refused`: not in the log (see `problem`), or
-    in it without counting (see `verdict`). `failed`: not in the log, by no fault of the event. `unknown`: perhaps."""
-    receipt: ReceiptAnswer | None = None
-    verdict: Verdict | None = None
-    problem: Problem | None = None
-
-
-class BatchAnswer(Model):
-    """What became of each event, in the order of the request."""
-
-    results: list[ItemAnswer]
 
 
 class EventBatch(Model):

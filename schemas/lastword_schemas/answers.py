@@ -1,4 +1,7 @@
-"""What readers get: inspection records, profiles, histories. Every answer says where it came from and how far."""
+"""What the API answers: inspection records, profiles, histories; receipts and what became of each event.
+
+Every reading says where it came from and how far. Who reads an answer ignores members that it does not know.
+"""
 
 from enum import StrEnum
 from typing import Any, Literal
@@ -7,7 +10,8 @@ from pydantic import Field, JsonValue, SerializationInfo, SerializerFunctionWrap
 
 from lastword_schemas.authority import Authority, Role
 from lastword_schemas.envelope import ScopedKey
-from lastword_schemas.model import Instant, Model
+from lastword_schemas.model import Answer, Instant
+from lastword_schemas.problems import Problem
 from lastword_schemas.verdicts import Outcome, RetiredKey, Verdict
 
 
@@ -18,6 +22,8 @@ class Status(StrEnum):
     DELETED = "deleted"
     ABSENT = "absent"
     EXPIRED = "expired"
+    ERASED = "erased"
+    """What it was can never be said again."""
 
 
 class Rule(StrEnum):
@@ -37,7 +43,7 @@ class Rule(StrEnum):
     """No scope of the chain has an entry."""
 
 
-class Position(Model):
+class Position(Answer):
     """Where an event stands in the log."""
 
     partition: int
@@ -45,7 +51,7 @@ class Position(Model):
     sequence: int
 
 
-class Mark(Model):
+class Mark(Answer):
     """What orders the events of a key: compared left to right."""
 
     source_sequence: int
@@ -54,14 +60,14 @@ class Mark(Model):
     """Start of the span in the source's text, in code points; of what is backfilled its place; else 0."""
 
 
-class ActorAnswer(Model):
+class ActorAnswer(Answer):
     """Who published an event, and in what capacity."""
 
     service: str
     role: Role
 
 
-class Words(Model):
+class Words(Answer):
     """Where it was said."""
 
     event_id: str
@@ -73,7 +79,7 @@ class Words(Model):
     quote: str | None = None
 
 
-class Identity(Model):
+class Identity(Answer):
     """What was asked for."""
 
     record_id: str | None
@@ -89,7 +95,7 @@ class Identity(Model):
     """Whether the registry in force declares the key."""
 
 
-class State(Model):
+class State(Answer):
     """What applies."""
 
     status: Status
@@ -118,7 +124,7 @@ class State(Model):
         return data
 
 
-class Source(Model):
+class Source(Answer):
     """Where it comes from."""
 
     source_sequence: int
@@ -140,7 +146,7 @@ class Source(Model):
     """When the profile was written; None in an answer from history."""
 
 
-class Selection(Model):
+class Selection(Answer):
     """By what boundary and rule it was chosen."""
 
     representation: Literal["profile", "history"]
@@ -157,7 +163,7 @@ class Selection(Model):
     """Demand it with `at_least` to read nothing older."""
 
 
-class InspectionRecord(Model):
+class InspectionRecord(Answer):
     """The answer to a keyed read."""
 
     identity: Identity
@@ -167,7 +173,7 @@ class InspectionRecord(Model):
     selection: Selection
 
 
-class Reading(Model):
+class Reading(Answer):
     """What a read of several things has in common: one moment, one boundary."""
 
     owner: str
@@ -207,7 +213,7 @@ class EventStatus(StrEnum):
     """A turn."""
 
 
-class EventAnswer(Model):
+class EventAnswer(Answer):
     """One event of a history; of one key's or scope's also a delete that an event of another key brought."""
 
     position: Position
@@ -247,7 +253,7 @@ class EventAnswer(Model):
         return data
 
 
-class Ended(Model):
+class Ended(Answer):
     """What ended a version."""
 
     by: Literal["set", "delete", "expiry"]
@@ -258,7 +264,7 @@ class Ended(Model):
     """The ending event's source time, or the time of expiry. None if a backfilled event ended it: before the log."""
 
 
-class Version(Model):
+class Version(Answer):
     """A value (or a tombstone) and how long it applied, in source order."""
 
     status: Literal["current", "superseded", "deleted", "expired"]
@@ -306,3 +312,33 @@ class OutcomeAnswer(Verdict):
 
     position_token: str
     """Demand it with `at_least` to read nothing older."""
+
+
+class ReceiptAnswer(Answer):
+    """Where the log has the event. Demand `receipt` of a read to see the event's effect."""
+
+    receipt: str
+    """The receipt's text, for `at_least` and for citing."""
+    event_id: str
+    log_id: str
+    generation: int
+    partition: int
+    offset: int
+    sequence: int
+
+
+class ItemAnswer(Answer):
+    """What became of one event."""
+
+    outcome: Literal["accepted", "applied", "refused", "failed", "unknown"]
+    """`accepted`: in the log. `applied`: its verdict is that it counts. `refused`: not in the log (see `problem`), or
+    in it without counting (see `verdict`). `failed`: not in the log, by no fault of the event. `unknown`: perhaps."""
+    receipt: ReceiptAnswer | None = None
+    verdict: Verdict | None = None
+    problem: Problem | None = None
+
+
+class BatchAnswer(Answer):
+    """What became of each event, in the order of the request."""
+
+    results: list[ItemAnswer]

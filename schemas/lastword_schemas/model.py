@@ -25,6 +25,12 @@ class Model(BaseModel):
             raise invalid_input(error.errors(include_url=False, include_input=False)[0], at) from error
 
 
+class Answer(Model):
+    """A frozen model of what the API answers. Its reader ignores members that it does not know, of a later build."""
+
+    model_config = ConfigDict(extra="ignore", defer_build=True)
+
+
 def invalid_input(first: Mapping[str, Any], at: str = "") -> LastwordError:
     """One of pydantic's complaints as InvalidInput, or the lastword error that caused it; the field is below `at`."""
     cause = first.get("ctx", {}).get("error")

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from lastword_schemas.model import Model
+from lastword_schemas.model import Answer
 
 
 class Outcome(StrEnum):
@@ -69,7 +69,7 @@ class Reason(StrEnum):
     """The entry's source sequence is not the `expected_sequence`, or the entry is unresolved."""
 
 
-class RetiredKey(Model):
+class RetiredKey(Answer):
     """A key that a set retires, and what became of that."""
 
     scope: str
@@ -78,7 +78,7 @@ class RetiredKey(Model):
     """What the delete did to the key's entry; None if the event does not count."""
 
 
-class Verdict(Model):
+class Verdict(Answer):
     """The verdict on one event, as answered by `GET /v1/outcomes`."""
 
     event_id: str

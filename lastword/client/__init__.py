@@ -1,0 +1,1 @@
+"""The Python client: what services use to remember and to ask."""

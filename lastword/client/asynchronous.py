@@ -1,0 +1,273 @@
+"""The asynchronous client. `tools/blocking.py` writes the blocking one, `blocking.py`, from this file."""
+
+import asyncio
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack, overload
+
+import httpx
+from pydantic import TypeAdapter
+
+from lastword.client import calls, situations
+from lastword.client.attempts import Deadline
+from lastword.client.bound import Bound, Opened, Position, canonical_owner
+from lastword.client.calls import AsOf, Call
+from lastword.client.drafts import (
+    Event,
+    EventOptions,
+    SetOptions,
+    StatementOptions,
+    SuggestionOptions,
+    TurnOptions,
+)
+from lastword.client.errors import NotProjectedYet, WrongLog
+from lastword.client.receipts import Receipt, read_receipt, receipt_of
+from lastword.client.values import Value, value_of
+from lastword_schemas import positions
+from lastword_schemas.answers import InspectionRecord, ItemAnswer, OutcomeAnswer, ValuesAnswer
+from lastword_schemas.identity import GLOBAL, Owner
+from lastword_schemas.verdicts import Outcome
+
+T = TypeVar("T")
+
+
+class AsyncClient(Opened):
+    """lastword, for services that are asynchronous. Made once, shared by all tasks, closed at the end.
+
+    `url` defaults to LASTWORD_URL, `service` (the actor of what is written) to LASTWORD_SERVICE. `timeout` are the
+    seconds that a whole call may take, with up to `retries` more attempts where it makes sense to try again. `token` is
+    sent as `Authorization: Bearer`. `transport` replaces the network, as in httpx.
+
+    Raises InvalidInput where `url` is none.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        token: str | None = None,
+        service: str | None = None,
+        timeout: float = 15.0,
+        retries: int = 4,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        super().__init__(url, service, timeout, retries)
+        self._http = httpx.AsyncClient(transport=transport, **self._http_options(token))
+
+    def user(self, ident: str, *, scope: str = GLOBAL, tenant: str = "main") -> "AsyncMemory":
+        """The memory of a person, by the id that your services know them by. Raises InvalidInput."""
+        return self.owner(canonical_owner("user", ident, tenant), scope=scope)
+
+    def org(self, ident: str, *, scope: str = GLOBAL, tenant: str = "main") -> "AsyncMemory":
+        """The memory of an organization. Raises InvalidInput."""
+        return self.owner(canonical_owner("org", ident, tenant), scope=scope)
+
+    def owner(self, owner: str, *, scope: str = GLOBAL) -> "AsyncMemory":
+        """The memory of an owner by its text, such as `user:ada` or `acme/user:ada`. Raises InvalidInput."""
+        return AsyncMemory(self, str(Owner.parse(owner)), scope)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _send(self, call: Call, deadline: Deadline) -> httpx.Response:
+        """The good answer to a call, after as many attempts as it takes. Raises what `Attempts` raises."""
+        attempts = self._attempts(call, deadline)
+        while True:
+            try:
+                response = await self._http.send(attempts.request(self._http))
+            except httpx.TransportError as error:
+                pause_s = attempts.lost(error)
+            else:
+                pause = attempts.answered(response)
+                if pause is None:
+                    return response
+                pause_s = pause
+            await asyncio.sleep(pause_s)
+
+
+class AsyncMemory(Bound):
+    """What lastword keeps of one owner, seen from one scope. Made by `AsyncClient.user`; cheap, safe to share."""
+
+    def __init__(self, client: AsyncClient, owner: str, scope: str) -> None:
+        super().__init__(owner, scope, client._owners.of(owner), client._service, client._timeout)
+        self._client = client
+
+    @overload
+    async def get(
+        self,
+        key: str,
+        *,
+        as_type: None = None,
+        as_of: AsOf | None = None,
+        known_at: int | None = None,
+        at_least: Position | None = None,
+        fallback: bool = True,
+    ) -> Value[Any]: ...
+    @overload
+    async def get(
+        self,
+        key: str,
+        *,
+        as_type: type[T] | TypeAdapter[T],
+        as_of: AsOf | None = None,
+        known_at: int | None = None,
+        at_least: Position | None = None,
+        fallback: bool = True,
+    ) -> Value[T]: ...
+    async def get(
+        self,
+        key: str,
+        *,
+        as_type: Any = None,
+        as_of: AsOf | None = None,
+        known_at: int | None = None,
+        at_least: Position | None = None,
+        fallback: bool = True,
+    ) -> Value[Any]:
+        """What applies for a key in this scope; where it has no entry the global scope answers (`fallback`).
+
+        `as_type` validates the value with pydantic and raises DoesNotFit. `as_of` limits what had been said,
+        `known_at` what the log held. `at_least` demands a position in addition to what this client has seen.
+
+        Raises NotProjectedYet where the projection does not get that far in time; InvalidInput.
+        """
+        answer = await self._ask(self._value_call(key, as_of, known_at, at_least, fallback))
+        record: InspectionRecord = self._read(InspectionRecord, answer)
+        self._note(record.selection.position_token)
+        return value_of(record, as_type)
+
+    async def get_many(
+        self,
+        keys: Sequence[str],
+        *,
+        as_of: AsOf | None = None,
+        known_at: int | None = None,
+        at_least: Position | None = None,
+        fallback: bool = True,
+    ) -> dict[str, Value[Any]]:
+        """What applies for several keys (at most 500) at one moment, in one call; arguments and errors as of `get`."""
+        boundary = calls.boundary(as_of, known_at)
+        call = calls.values(
+            self.owner, self._scope, keys, fallback=fallback, boundary=boundary, demand=self._demand(at_least)
+        )
+        answer: ValuesAnswer = self._read(ValuesAnswer, await self._ask(call))
+        self._note(answer.position_token)
+        return {record.identity.key: value_of(record) for record in answer.values}
+
+    async def set(self, key: str, value: Any, *, applied: bool = False, **options: Unpack[SetOptions]) -> Receipt:
+        """Write a value: any JSON, None included; pydantic models, dataclasses and enums as well.
+
+        Returns once the log has it; with `applied` once it counts, and the receipt has the verdict. The attempts of one
+        call are one event.
+
+        Raises Refused where it does not count (without `applied` only what the door sees), UnknownOutcome where it may
+        be in the log or not, Backpressure, Unreachable, Unavailable or PublishFailed where it is not.
+        """
+        return await self._write(self.draft.set(key, value, **options), applied)
+
+    async def delete(self, key: str, *, applied: bool = False, **options: Unpack[StatementOptions]) -> Receipt:
+        """Take a value back: from now on the key answers `deleted`. Returns and raises as `set`."""
+        return await self._write(self.draft.delete(key, **options), applied)
+
+    async def say(self, *, thread: str, text: str, applied: bool = False, **options: Unpack[TurnOptions]) -> Receipt:
+        """Write down a turn of a thread. A suggestion cites the receipt. Returns and raises as `set`."""
+        return await self._write(self.draft.say(thread=thread, text=text, **options), applied)
+
+    async def suggest(
+        self,
+        key: str,
+        value: Any,
+        *,
+        source: positions.Receipt | str,
+        quote: str | None = None,
+        at: int | None = None,
+        applied: bool = False,
+        **options: Unpack[SuggestionOptions],
+    ) -> Receipt:
+        """Write a candidate: an extractor's reading that the event `source` (its receipt or id) sets `value`.
+
+        It counts from its source on, however late it comes. `quote` are words of the source's text that begin at `at`,
+        in characters; with them the suggestion claims `stated`, else `inferred`. Returns and raises as `set`.
+        """
+        draft = self.draft.suggest(key, value, source=source, quote=quote, at=at, **options)
+        return await self._write(draft, applied)
+
+    async def suggest_delete(
+        self,
+        key: str,
+        *,
+        source: positions.Receipt | str,
+        quote: str | None = None,
+        at: int | None = None,
+        applied: bool = False,
+        **options: Unpack[EventOptions],
+    ) -> Receipt:
+        """Write a candidate: an extractor's reading that by the event `source` the value no longer applies.
+
+        Arguments, return and errors as of `suggest`.
+        """
+        draft = self.draft.suggest_delete(key, source=source, quote=quote, at=at, **options)
+        return await self._write(draft, applied)
+
+    async def outcome(self, event: positions.Receipt | str) -> OutcomeAnswer:
+        """What the log's reader made of an event of this owner: whether it counts, and if not, why.
+
+        With a receipt it waits for the projection; with an event id alone it looks as far as this client has seen.
+        Raises UnknownEvent where there is no such event, NotProjectedYet.
+        """
+        return await self._outcome(event, self._deadline())
+
+    async def _outcome(self, event: positions.Receipt | str, deadline: Deadline) -> OutcomeAnswer:
+        text = str(event)
+        receipt = read_receipt(text) if text.startswith("r1.") else None
+        event_id = text if receipt is None else receipt.event_id
+        call = calls.outcome(self.owner, event_id, self._demand(receipt))
+        answer: OutcomeAnswer = self._read(OutcomeAnswer, await self._ask(call, deadline))
+        self._note(answer.position_token)
+        return answer
+
+    async def _write(self, event: Event, applied: bool) -> Receipt:
+        deadline = self._deadline()
+        answer = await self._client._send(calls.publish(event, applied=applied), deadline)
+        item: ItemAnswer = self._read(ItemAnswer, answer)
+        receipt = receipt_of(item)
+        self._seen.note(receipt)
+        if not applied or item.verdict is not None:
+            return receipt
+        return await self._verdict(receipt, deadline)
+
+    async def _verdict(self, receipt: Receipt, deadline: Deadline) -> Receipt:
+        """The receipt with the verdict that the write did not bring in time."""
+        try:
+            verdict = await self._outcome(receipt, deadline)
+        except NotProjectedYet as error:
+            error.receipt = receipt
+            raise
+        settled = read_receipt(str(receipt), verdict)
+        if verdict.outcome is Outcome.REFUSED:
+            raise situations.refused(verdict, settled)
+        return settled
+
+    async def _ask(self, call: Call, deadline: Deadline | None = None) -> httpx.Response:
+        """The answer to a read. A position of a log that is gone is forgotten, so that the next read gets through."""
+        try:
+            return await self._client._send(call, deadline or self._deadline())
+        except WrongLog:
+            if call.demand is not None:
+                self._seen.forget(call.demand)
+            raise
+
+    def _read(self, model: Any, answer: httpx.Response) -> Any:
+        return situations.parsed(model.model_validate_json, answer, self._client.url)
+
+    def _note(self, token: str) -> None:
+        self._seen.note(positions.parse_demand(token, field="position_token"))
