@@ -9,6 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from lastword.cli import render
+from lastword.cli.conforming import check_producer
 from lastword.launcher import PARTITIONS, starter_text
 from lastword.settings import ConnectionSettings
 from lastword_producers.broker import Broker
@@ -45,9 +46,10 @@ def add_to(app: typer.Typer) -> None:
     keys = typer.Typer(help="The key registry: apply | show.", no_args_is_help=True)
     keys.command("apply")(apply_keys)
     keys.command("show")(show_keys)
-    topics = typer.Typer(help="The log's topics: create | show.", no_args_is_help=True)
+    topics = typer.Typer(help="The log's topics: create | show | check-producer.", no_args_is_help=True)
     topics.command("create")(create_topics)
     topics.command("show")(show_topics)
+    topics.command("check-producer")(check_producer)
     app.add_typer(keys, name="keys", rich_help_panel=PANEL)
     app.add_typer(topics, name="topics", rich_help_panel=PANEL)
     app.command(rich_help_panel=PANEL)(rebuild)

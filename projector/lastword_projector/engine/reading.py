@@ -14,6 +14,9 @@ from lastword_schemas.positions import sequence_of
 _MOST_PLACES = 20_000
 """Kafka keys of one partition that are held in memory."""
 
+MISPLACED = "the record is not in its owner's partition"
+"""The problem of such a dead letter."""
+
 Place = tuple[str, str, str | None]
 """Owner, scope and key of an event; a turn has no key."""
 
@@ -116,7 +119,7 @@ class RecordReader:
 
 
 def _misplaced(record: LogRecord) -> Read:
-    return Read(record, Undecodable("the record is not in its owner's partition"))
+    return Read(record, Undecodable(MISPLACED))
 
 
 _RANK = {rank.authority.value: rank.value for rank in AuthorityRank}
