@@ -15,7 +15,6 @@ from lastword.cli import main
 from lastword_producers.broker import KafkaSettings
 from lastword_producers.kafka_log import apply_registry, create_log
 from lastword_producers.publisher import CandidateClient, Publisher
-from lastword_schemas.authority import Authority
 from lastword_schemas.identity import record_key
 from lastword_schemas.partitions import partition_for
 from lastword_schemas.registry import parse_registry_file
@@ -56,9 +55,7 @@ def log(real_kafka: str) -> KafkaSettings:
             owner = f"main/user:{number}"
             turn = app.say(owner, "t", "Brief, please.")
             app.set(owner, "global", "any", number)
-            reader.set(
-                owner, "global", "any", "brief", source_event_id=turn, span=(0, 5), quote="Brief", authority="stated"
-            )
+            reader.set(owner, "global", "any", "brief", source_event_id=turn, span=(0, 5), quote="Brief")
     return settings
 
 
