@@ -183,6 +183,19 @@ def test_what_is_no_event_is_a_dead_letter_and_the_others_go_on(ada: Person, las
     assert [letter.record.value for letter in lastword.dead_letters] == [b"\xff"] * 4
 
 
+def test_a_partition_with_a_record_of_a_newer_lastword_waits_and_the_others_go_on(lastword: InMemoryLastword) -> None:
+    people = [Person(lastword, f"user:{number}") for number in range(20)]
+    lastword.log.append(0, b"newer", b'{"v": 2, "event_id": "", "owner": ""}')
+    receipts = [receipt_of(person.set(TONE, "brief")) for person in people]
+    statuses = [
+        person.ask(TONE, at_least=receipt, wait_ms=0).status_code
+        for person, receipt in zip(people, receipts, strict=True)
+    ]
+    partitions = [int(receipt.split(".")[3]) for receipt in receipts]
+    assert set(partitions) == {0, 1, 2, 3}
+    assert [status == 503 for status in statuses] == [partition == 0 for partition in partitions]
+
+
 # --- keys
 
 
@@ -255,6 +268,8 @@ def test_candidates_that_come_late_and_in_any_order_do_not_win_over_what_was_sai
             assert [event.body.value for event in held.events] == [0, 1, 2, 3]
             assert person.value("travel.flight_time") == "absent"
             held.deliver(order)
+        read = [event.envelope["body"].get("value") for event in lastword.events(owner)]
+        assert read == [None, None, None, None, *order]
         return person.value("travel.flight_time")
 
     orders = [random.Random(seed).sample(range(4), 4) for seed in range(6)]
@@ -297,6 +312,24 @@ def test_candidates_of_tasks_wait_too_and_what_is_left_comes_at_the_end(lastword
 
     assert asyncio.run(story()) == [202, 202]
     assert [event.envelope["body"].get("value") for event in lastword.events()] == [None, None, 1, 0]
+
+
+def test_a_candidate_is_delivered_whether_or_not_its_publisher_has_given_up(lastword: InMemoryLastword) -> None:
+    turn = Person(lastword).say("evening flights")
+    candidate = {"owner": ADA, "scope": "global", "key": "travel.flight_time", "value": "evening"}
+
+    async def story() -> None:
+        async with httpx.AsyncClient(transport=lastword.async_transport, base_url=lastword.url) as client:
+            body = candidate | {"source_event_id": turn, "actor": {"service": "reader"}}
+            with lastword.hold_candidates() as held:
+                task = asyncio.create_task(client.post("/v1/candidates", json=body))
+                await asyncio.to_thread(held.wait_for, 1)
+                task.cancel()
+                await asyncio.wait([task])
+                held.deliver()
+
+    asyncio.run(story())
+    assert Person(lastword).value("travel.flight_time") == "evening"
 
 
 def test_who_would_wait_for_itself_is_told_so(ada: Person, lastword: InMemoryLastword) -> None:
@@ -403,6 +436,7 @@ def test_writes_that_a_log_that_is_down_has_no_room_for_are_told_to_come_again()
         assert problem(full) == (503, "backpressure")
         assert full.headers["Retry-After"] == "1"
         assert ada.value(TONE) == "brief"
+        assert ada.set(TONE, "formal").status_code == 202
 
 
 def test_while_the_store_is_down_nothing_is_answered_and_what_is_accepted_is_projected_later(
