@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 if TYPE_CHECKING:
+    from lastword import Client
     from lastword.launcher import LocalLastword
     from lastword.testing import InMemoryLastword
 
@@ -31,6 +32,13 @@ def lastword_memory(pytestconfig: pytest.Config) -> "Iterator[InMemoryLastword]"
         _missing(error, "testing")
     with InMemoryLastword(_keys(pytestconfig)) as lastword:
         yield lastword
+
+
+@pytest.fixture
+def lastword_client(lastword_memory: "InMemoryLastword") -> "Iterator[Client]":
+    """A client of `lastword_memory`."""
+    with lastword_memory.client(service="tests") as client:
+        yield client
 
 
 @pytest.fixture(scope="session")

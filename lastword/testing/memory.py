@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, Self
 
 import httpx
 
+from lastword import AsyncClient, Client
 from lastword.testing.application import application
 from lastword.testing.candidates import HeldCandidates
 from lastword.testing.clock import Clock
@@ -23,6 +24,8 @@ from lastword_schemas.identity import Owner
 
 URL: Final = "http://lastword.memory"
 _CANDIDATES: Final = "/v1/candidates"
+_TIMEOUT_S: Final = 0.2
+"""Seconds after which a client asks no more; what was asked is answered, however long it takes."""
 Part = Literal["log", "store", "projector"]
 
 
@@ -68,6 +71,22 @@ class InMemoryLastword:
         """The same for `httpx.AsyncClient`, in any event loop."""
         self.log.apply(self._registry)
         self._worker.project()
+
+    def client(
+        self, *, service: str | None = None, token: str | None = None, timeout: float = _TIMEOUT_S, retries: int = 0
+    ) -> Client:
+        """A blocking client, for any thread. Unless told otherwise it tries nothing again: errors come at once."""
+        return Client(
+            self.url, service=service, token=token, timeout=timeout, retries=retries, transport=self.transport
+        )
+
+    def async_client(
+        self, *, service: str | None = None, token: str | None = None, timeout: float = _TIMEOUT_S, retries: int = 0
+    ) -> AsyncClient:
+        """As `client`, to be awaited, in any event loop."""
+        return AsyncClient(
+            self.url, service=service, token=token, timeout=timeout, retries=retries, transport=self.async_transport
+        )
 
     def declare(self, key: str, **declaration: Any) -> None:
         """Declare a key, or declare it anew: fields as in the registry file, policy `latest` unless named.

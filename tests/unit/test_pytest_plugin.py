@@ -5,6 +5,9 @@ import sys
 
 import pytest
 
+from lastword import Client
+from lastword.testing import InMemoryLastword
+
 pytest_plugins = ["pytester"]
 
 ASK = """
@@ -29,6 +32,12 @@ def test_two(lastword_memory):
 """
     )
     pytester.runpytest_inprocess().assert_outcomes(passed=2)
+
+
+def test_a_client_of_the_same_lastword_is_there_too(lastword_client: Client, lastword_memory: InMemoryLastword) -> None:
+    receipt = lastword_client.user("ada").set("mail.tone", "brief")
+    assert lastword_client.user("ada").get("mail.tone").value == "brief"
+    assert [event.envelope["event_id"] for event in lastword_memory.events("user:ada")] == [receipt.event_id]
 
 
 def test_the_registry_file_is_named_in_the_configuration(pytester: pytest.Pytester) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from lastword import Backpressure, NotProjectedYet, Unavailable, UnknownOutcome
 from lastword.testing import InMemoryLastword
 from lastword_schemas.errors import InvalidInput
 
@@ -461,6 +462,39 @@ def test_while_the_projector_is_down_writes_are_accepted_and_old_answers_given_t
         with lastword.take_down("store"):
             assert problem(ada.ask(TONE)) == (503, "store-unavailable")
     assert ada.value(TONE) == "brief"
+
+
+def test_clients_tell_what_is_wrong_by_its_name_and_do_not_wait_for_it() -> None:
+    with InMemoryLastword(KEYS, max_in_flight=1) as lastword, lastword.client() as client:
+        ada = client.user("ada")
+        ada.set(TONE, "brief")
+        began = time.perf_counter()
+        with lastword.hold_projection():
+            ada.set(TONE, "formal")
+            with pytest.raises(NotProjectedYet):
+                ada.get(TONE)
+            assert lastword.client().user("ada").get(TONE).value == "brief"  # it has not seen the second
+        with lastword.take_down("store"), pytest.raises(Unavailable):
+            ada.get(TONE)
+        with lastword.take_down("log"):
+            with pytest.raises(UnknownOutcome) as caught:
+                ada.set(TONE, "friendly")
+            with pytest.raises(Backpressure):
+                ada.set(TONE, "loud")
+        assert time.perf_counter() - began < 10
+        assert ada.get(TONE).value == "friendly"
+        assert [event.envelope["event_id"] for event in lastword.events()][-1] == caught.value.event_id
+
+
+def test_asynchronous_clients_read_their_own_writes(lastword: InMemoryLastword) -> None:
+    async def live() -> Any:
+        async with lastword.async_client(service="chat") as client:
+            ada = client.user("ada")
+            await ada.set(TONE, "brief")
+            return (await ada.get(TONE)).value
+
+    assert asyncio.run(live()) == "brief"
+    assert lastword.events()[0].envelope["actor"]["service"] == "chat"
 
 
 def test_only_parts_that_there_are_can_be_taken_down(lastword: InMemoryLastword) -> None:
