@@ -1,20 +1,16 @@
 """The HTTP application over parts in memory. It is built once a process; each request says which parts answer it."""
 
 import functools
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from typing import Any
 
 from fastapi import FastAPI
 
 from lastword.app import Parts, create_app
+from lastword.testing.transport import Application, Message, Receive, Send
 from lastword_producers.desk import Desk
 from lastword_query_api.readings import ReaderPort, Readings
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 
 _parts: ContextVar[Parts] = ContextVar("lastword parts")
 
@@ -43,7 +39,7 @@ def _application() -> FastAPI:
     return create_app(_PartsOfTheRequest())
 
 
-def application(parts: Parts) -> Callable[[Message, Receive, Send], Awaitable[None]]:
+def application(parts: Parts) -> Application:
     """An ASGI application that answers from these parts. It needs no lifespan."""
 
     async def app(scope: Message, receive: Receive, send: Send) -> None:
