@@ -4,11 +4,11 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from lastword.testing.writer import MemoryWriter, UnderWay
 from lastword_producers.errors import UnknownOutcome
-from lastword_schemas.envelope import Envelope
+from lastword_schemas import jsontext
 from lastword_schemas.positions import Receipt
 
 P = ParamSpec("P")
@@ -37,9 +37,9 @@ class HeldCandidates:
         return len(self._waiting)
 
     @property
-    def events(self) -> list[Envelope]:
-        """What waits, in the order of arrival."""
-        return [event.envelope for event in self._waiting]
+    def events(self) -> list[dict[str, Any]]:
+        """The envelopes of what waits, in the order of arrival, as `LoggedEvent.envelope`."""
+        return [jsontext.parse(event.value) for event in self._waiting]
 
     def start(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
         """Call `function` in a thread; return when it waits with a candidate here, or has ended."""

@@ -266,7 +266,7 @@ def test_candidates_that_come_late_and_in_any_order_do_not_win_over_what_was_sai
         with lastword.hold_candidates() as held:
             for number in range(4):
                 held.start(person.reads, person.say(f"take {number}"), "travel.flight_time", number)
-            assert [event.body.value for event in held.events] == [0, 1, 2, 3]
+            assert [event["body"]["value"] for event in held.events] == [0, 1, 2, 3]
             assert person.value("travel.flight_time") == "absent"
             held.deliver(order)
         read = [event.envelope["body"].get("value") for event in lastword.events(owner)]
