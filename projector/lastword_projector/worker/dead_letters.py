@@ -10,6 +10,13 @@ from lastword_schemas.control import Genesis
 from lastword_schemas.errors import LastwordError
 
 _log = logging.getLogger(__name__)
+HEADERS = {
+    "lastword-log": "Id of the log",
+    "lastword-partition": "Partition of the record, in decimal digits",
+    "lastword-offset": "Offset of the record, in decimal digits",
+    "lastword-problem": "Why it cannot be given to an owner; may quote the record",
+}
+"""Headers of a dead letter."""
 _LARGEST_LETTER = 1_000_000_000
 """Bytes of a letter before compression; the most that librdkafka takes."""
 
@@ -58,12 +65,8 @@ class KafkaDeadLetters:
                 problems.append(error.str())
 
         for letter in letters:
-            headers: list[tuple[str, str | bytes | None]] = [
-                ("lastword-log", genesis.log_id),
-                ("lastword-partition", str(genesis.partition)),
-                ("lastword-offset", str(letter.record.offset)),
-                ("lastword-problem", letter.problem[:500]),
-            ]
+            told = (genesis.log_id, str(genesis.partition), str(letter.record.offset), letter.problem[:500])
+            headers: list[tuple[str, str | bytes | None]] = list(zip(HEADERS, told, strict=True))
             try:
                 self._producer.produce(
                     self._topic, letter.record.value, letter.record.key, headers=headers, on_delivery=on_delivery
