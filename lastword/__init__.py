@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from lastword.client.asynchronous import AsyncClient, AsyncMemory
+    from lastword.client.batches import Result
     from lastword.client.blocking import Client, Memory
     from lastword.client.errors import (
         AccessDenied,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
         LastwordError,
         Misconfigured,
         NotProjectedYet,
+        NotSent,
         PublishFailed,
         Refused,
         ServerError,
@@ -44,6 +46,7 @@ _HOMES: Final = {
         "InvalidInput",
         "LastwordError",
         "Misconfigured",
+        "NotSent",
         "NotProjectedYet",
         "PublishFailed",
         "Refused",
@@ -55,6 +58,7 @@ _HOMES: Final = {
         "Unreachable",
         "WrongLog",
     ),
+    "batches": ("Result",),
     "receipts": ("Receipt",),
     "values": ("Absent", "Deleted", "Erased", "Expired", "NoValue", "Status", "Unresolved", "Value"),
 }
@@ -79,9 +83,11 @@ __all__ = [
     "Misconfigured",
     "NoValue",
     "NotProjectedYet",
+    "NotSent",
     "PublishFailed",
     "Receipt",
     "Refused",
+    "Result",
     "ServerError",
     "Status",
     "Unavailable",

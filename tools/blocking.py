@@ -18,10 +18,10 @@ _REPLACED = (
     (r"lastword, Made once", "lastword. Made once"),
     (r"import asyncio", "import time"),
     (r"await asyncio\.sleep", "time.sleep"),
-    (r"\basync (def|with|for) ", r"\1 "),
+    (r"\basync (def|for) ", r"\1 "),
     (r"\bawait ", ""),
     (r"\bhttpx\.AsyncBaseTransport\b", "httpx.BaseTransport"),
-    (r"\bAsync(Client|Memory)\b", r"\1"),
+    (r"\bAsync(Client|Memory|Generator)\b", r"\1"),
     (r"\baclose\b", "close"),
     (r"__a(enter|exit)__", r"__\1__"),
 )

@@ -16,7 +16,6 @@ from lastword_schemas.errors import LastwordError
 _CONNECT_S: Final = 3.0
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 2.0
-_AGAIN_S: Final = 0.05
 _MARGIN_S: Final = 1.0
 """Seconds before the deadline by which the API is to have answered, at most."""
 
@@ -44,12 +43,13 @@ class Attempts:
         self._call, self._deadline, self._url, self._retries, self._chance = call, deadline, url, retries, chance
         self._made = 0
         self._perhaps_written = False
+        self._left_s = self._wait_s = 0.0
 
     def request(self, http: httpx.Client | httpx.AsyncClient) -> httpx.Request:
         """The next attempt's request, with what is left of the time."""
-        left_s = self._deadline.left_s
-        wait_s = left_s - min(_MARGIN_S, left_s / 4)
-        url, content = self._call.request(min(int(wait_s * 1000), limits.MAX_WAIT_MS))
+        self._left_s = left_s = self._deadline.left_s
+        self._wait_s = min(left_s - min(_MARGIN_S, left_s / 4), limits.MAX_WAIT_MS / 1000)
+        url, content = self._call.request(int(self._wait_s * 1000))
         # a call whose time is over is made all the same, once: it says best what is wrong
         timeout_s = max(left_s, 0.001)
         timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, _CONNECT_S))
@@ -68,20 +68,30 @@ class Attempts:
         error = situations.of_answer(response, self._url, event_id=call.event_id, is_write=call.is_write)
         if error is None:
             return None
-        if isinstance(error, NotProjectedYet) and self._deadline.left_s > 2 * _AGAIN_S:
-            return _AGAIN_S  # the API itself has waited
+        if isinstance(error, NotProjectedYet) and self._has_waited:
+            return 0.0
         self._perhaps_written |= situations.perhaps_written(response)
         return self._pause(error, None, _retry_after(response))
 
+    @property
+    def _has_waited(self) -> bool:
+        """Whether the API waited as long as it may, and there is time to let it wait again."""
+        left_s = self._deadline.left_s
+        return self._left_s - left_s >= self._wait_s * 0.9 and left_s > _MARGIN_S
+
     def _pause(self, error: LastwordError, cause: Exception | None, at_least_s: float) -> float:
-        longest_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0**self._made)
-        pause_s = at_least_s + self._chance() * longest_s
+        pause_s = at_least_s + self._chance() * longest_pause_s(self._made)
         if situations.is_retryable(error) and self._made <= self._retries and pause_s < self._deadline.left_s:
             return pause_s
         if self._call.is_write and self._perhaps_written and not isinstance(error, Refused | UnknownOutcome):
             why = f"attempt {self._made}: {error.message}"
             raise UnknownOutcome(self._call.event_id, why) from (cause or error)
         raise error from cause
+
+
+def longest_pause_s(made: int) -> float:
+    """The longest pause after that many attempts; the real one is a random part of it, so that clients spread out."""
+    return min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0**made)
 
 
 def _retry_after(response: httpx.Response) -> float:

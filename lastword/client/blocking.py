@@ -1,7 +1,7 @@
 """The blocking client. `make client` writes this file from `asynchronous.py`."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from lastword.client import calls, situations
 from lastword.client.attempts import Deadline
+from lastword.client.batches import Batch, Result
 from lastword.client.bound import Bound, Opened, Position, canonical_owner
 from lastword.client.calls import AsOf, Call
 from lastword.client.drafts import (
@@ -23,12 +24,24 @@ from lastword.client.drafts import (
 from lastword.client.errors import NotProjectedYet, WrongLog
 from lastword.client.receipts import Receipt, read_receipt, receipt_of
 from lastword.client.values import Value, value_of
-from lastword_schemas import positions
-from lastword_schemas.answers import InspectionRecord, ItemAnswer, OutcomeAnswer, ValuesAnswer
+from lastword_schemas import limits, positions
+from lastword_schemas.answers import (
+    BatchAnswer,
+    EventAnswer,
+    HistoryAnswer,
+    InspectionRecord,
+    ItemAnswer,
+    OutcomeAnswer,
+    ProfileAnswer,
+    ValuesAnswer,
+    Version,
+)
+from lastword_schemas.errors import LastwordError
 from lastword_schemas.identity import GLOBAL, Owner
 from lastword_schemas.verdicts import Outcome
 
 T = TypeVar("T")
+PageT = TypeVar("PageT", ProfileAnswer, HistoryAnswer)
 
 
 class Client(Opened):
@@ -65,6 +78,28 @@ class Client(Opened):
     def owner(self, owner: str, *, scope: str = GLOBAL) -> "Memory":
         """The memory of an owner by its text, such as `user:ada` or `acme/user:ada`. Raises InvalidInput."""
         return Memory(self, str(Owner.parse(owner)), scope)
+
+    def publish_many(self, events: Iterable[Event], *, applied: bool = False) -> list[Result]:
+        """Write many events of any owners, 1,000 a request, in their order; what became of each, in the same order.
+
+        Events come from `draft` of a memory, or are JSON objects as `POST /v1/events` and `POST /v1/candidates` take
+        them. With `applied` each request waits for the verdicts; an event that is not judged in time is `accepted`.
+        What failed for the moment is sent again; if it does not get through, what follows it is not sent. `timeout`
+        limits each request. Nothing about single events is raised.
+
+        Raises InvalidInput where an event is not JSON; then nothing was sent.
+        """
+        batch = Batch(events, applied=applied, retries=self._retries)
+        while (call := batch.next_call()) is not None:
+            try:
+                answer = self._send(call, self._deadline())
+                pause_s = batch.take(situations.parsed(BatchAnswer.model_validate_json, answer, self.url))
+            except LastwordError as error:
+                batch.give_up(error)
+            else:
+                time.sleep(pause_s)
+        self._note_results(batch)
+        return batch.results
 
     def close(self) -> None:
         """Close all connections."""
@@ -163,6 +198,57 @@ class Memory(Bound):
         self._note(answer.position_token)
         return {record.identity.key: value_of(record) for record in answer.values}
 
+    def profile(
+        self,
+        *,
+        scope: str | None = None,
+        everything: bool = False,
+        as_of: AsOf | None = None,
+        known_at: int | None = None,
+        at_least: Position | None = None,
+    ) -> list[Value[Any]]:
+        """What applies of this owner at one moment, by scope and key: of all scopes, or of exactly the one named.
+
+        `everything` tells of deleted and expired entries, too. Arguments and errors otherwise as of `get`.
+        """
+        query = {"scope": scope, "everything": everything or None}
+        pages = self._pages("/v1/profile", ProfileAnswer, query, as_of, known_at, at_least, None)
+        return [value_of(record) for page in pages for record in page.entries]
+
+    def history(
+        self,
+        key: str,
+        *,
+        as_of: AsOf | None = None,
+        known_at: int | None = None,
+        at_least: Position | None = None,
+    ) -> list[Version]:
+        """The versions of a key in exactly this scope, the earliest first, each with what ended it.
+
+        Arguments and errors as of `get`.
+        """
+        query = {"scope": self._scope, "key": key, "view": "versions"}
+        pages = self._pages("/v1/history", HistoryAnswer, query, as_of, known_at, at_least, None)
+        return [version for page in pages for version in page.versions or ()]
+
+    def events(
+        self,
+        key: str | None = None,
+        *,
+        scope: str | None = None,
+        limit: int | None = None,
+        as_of: AsOf | None = None,
+        known_at: int | None = None,
+        at_least: Position | None = None,
+    ) -> list[EventAnswer]:
+        """The owner's events as the log accepted them, refused ones too, each with its verdict; at most `limit`.
+
+        All of them, or those of a key or a scope. Arguments and errors otherwise as of `get`.
+        """
+        query = {"scope": scope, "key": key, "view": "events"}
+        pages = self._pages("/v1/history", HistoryAnswer, query, as_of, known_at, at_least, limit)
+        return [event for page in pages for event in page.events or ()]
+
     def set(self, key: str, value: Any, *, applied: bool = False, **options: Unpack[SetOptions]) -> Receipt:
         """Write a value: any JSON, None included; pydantic models, dataclasses and enums as well.
 
@@ -234,6 +320,30 @@ class Memory(Bound):
         answer: OutcomeAnswer = self._read(OutcomeAnswer, self._ask(call, deadline))
         self._note(answer.position_token)
         return answer
+
+    def _pages(
+        self,
+        path: str,
+        model: type[PageT],
+        query: dict[str, Any],
+        as_of: AsOf | None,
+        known_at: int | None,
+        at_least: Position | None,
+        limit: int | None,
+    ) -> Generator[PageT, None]:
+        """The pages of a listing, all of one moment."""
+        deadline, demand = self._deadline(), self._demand(at_least)
+        query = {"owner": self.owner, **query, **calls.boundary(as_of, known_at)}
+        left, page = limit, None
+        while left is None or left > 0:
+            size = limits.MAX_PAGE if left is None else min(left, limits.MAX_PAGE)
+            call = calls.listing(path, query | {"limit": size, "page": page}, demand)
+            answer: PageT = self._read(model, self._ask(call, deadline))
+            self._note(answer.position_token)
+            yield answer
+            left, page = None if left is None else left - size, answer.next_page
+            if page is None:
+                return
 
     def _write(self, event: Event, applied: bool) -> Receipt:
         deadline = self._deadline()

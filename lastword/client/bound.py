@@ -9,17 +9,18 @@ import httpx
 
 from lastword.client import calls
 from lastword.client.attempts import Attempts, Deadline
+from lastword.client.batches import Batch
 from lastword.client.calls import AsOf, Call
 from lastword.client.drafts import Drafts
 from lastword.client.seen import Seen, SeenOwners, newer
 from lastword_schemas.errors import InvalidInput
 from lastword_schemas.identity import Owner, check_name, check_scope
-from lastword_schemas.positions import Demand, Receipt
+from lastword_schemas.positions import Demand
 
 DEFAULT_URL: Final = "http://127.0.0.1:7411"
 DEFAULT_SERVICE: Final = "python-client"
 
-Position = str | Receipt
+Position = str | Demand
 """A receipt, a position token, or the text of either."""
 
 
@@ -47,6 +48,14 @@ class Opened:
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
         return {"base_url": self._url, "headers": headers, "trust_env": not _is_local(self._url.host)}
+
+    def _deadline(self) -> Deadline:
+        return Deadline(self._timeout)
+
+    def _note_results(self, batch: Batch) -> None:
+        for event, result in zip(batch.events, batch.results, strict=True):
+            if result.receipt is not None:
+                self._owners.of(str(Owner.parse(event["owner"]))).note(result.receipt)
 
     def _attempts(self, call: Call, deadline: Deadline) -> Attempts:
         return Attempts(call, deadline, url=self.url, retries=self._retries)

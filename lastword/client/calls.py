@@ -1,24 +1,21 @@
 """Calls of the HTTP API as data: what is asked, apart from how it is sent."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlencode
 
 from pydantic_core import to_jsonable_python
 
 from lastword.client.drafts import SOURCE, Event, instant
-from lastword_schemas import limits
 from lastword_schemas.errors import InvalidInput
 from lastword_schemas.identity import scope_chain
 from lastword_schemas.positions import Demand
 
 AsOf = int | datetime | str
 """A sequence; a datetime that knows its zone; or the text of either (RFC 3339)."""
-
-_BATCH_BYTES: Final = limits.MAX_BODY_BYTES // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,32 +91,13 @@ def outcome(owner: str, event_id: str, demand: Demand | None) -> Call:
 
 def publish(event: Event, *, applied: bool) -> Call:
     """Write one event."""
-    return Call("POST", _route(event), content=encode(event), applied=applied, event_id=event.get("event_id"))
+    return Call("POST", route_of(event), content=encode(event), applied=applied, event_id=event.get("event_id"))
 
 
-def publish_many(encoded: Sequence[tuple[str, bytes]], *, applied: bool) -> Call:
-    """Write events of one route, each with its route and JSON text."""
-    route = encoded[0][0]
+def publish_many(route: str, texts: Iterable[bytes], *, applied: bool) -> Call:
+    """Write events of one route, each as JSON text."""
     many = route.rpartition("/")[2].encode()
-    return Call("POST", route, content=b'{"%s":[%s]}' % (many, b",".join(text for _, text in encoded)), applied=applied)
-
-
-def with_routes(events: Iterable[Event]) -> list[tuple[str, bytes]]:
-    """Events with the routes that they go to, encoded once. Raises InvalidInput where one is not JSON."""
-    return [(_route(event), encode(event)) for event in events]
-
-
-def runs(encoded: Sequence[tuple[str, bytes]]) -> Iterator[range]:
-    """Places of neighbours that fit into one request: of one route, within the limits. Their order stays."""
-    first, size = 0, 0
-    for place, (route, text) in enumerate(encoded):
-        full = place - first == limits.MAX_EVENTS_PER_CALL or size + len(text) > _BATCH_BYTES
-        if place > first and (full or route != encoded[first][0]):
-            yield range(first, place)
-            first, size = place, 0
-        size += len(text)
-    if encoded:
-        yield range(first, len(encoded))
+    return Call("POST", route, content=b'{"%s":[%s]}' % (many, b",".join(texts)), applied=applied)
 
 
 def boundary(as_of: AsOf | None, known_at: int | None) -> dict[str, Any]:
@@ -145,7 +123,8 @@ def encode(body: Mapping[str, Any]) -> bytes:
         raise InvalidInput(f"value is not JSON: {why}", field="value") from None
 
 
-def _route(event: Event) -> str:
+def route_of(event: Event) -> str:
+    """Where an event goes: a candidate cites a source."""
     return "/v1/candidates" if SOURCE in event else "/v1/events"
 
 

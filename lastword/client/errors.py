@@ -82,6 +82,8 @@ class UnknownOutcome(CallFailed):
         )
         self.event_id = event_id
         """The id to write the event with again; None of a whole batch."""
+        self.reason = reason
+        """Why it is not known."""
 
 
 class Refused(CallFailed):
@@ -114,6 +116,13 @@ class Refused(CallFailed):
     def detail(self) -> str:
         """Why, for people: without the value."""
         return self.message
+
+
+class NotSent(CallFailed):
+    """The event was not sent, because one before it in the batch did not get through."""
+
+    code = "not-sent"
+    retryable = True
 
 
 class PublishFailed(CallFailed):
@@ -191,6 +200,7 @@ __all__ = [
     "LastwordError",
     "Misconfigured",
     "NotProjectedYet",
+    "NotSent",
     "PublishFailed",
     "Refused",
     "ServerError",

@@ -75,6 +75,8 @@ def of_transport(error: httpx.TransportError, url: str) -> errors.Unreachable:
 
 def is_retryable(error: LastwordError) -> bool:
     """Whether the same call may succeed a moment later."""
+    if isinstance(error, errors.NotProjectedYet):
+        return False  # the API has waited already
     problem = error.problem if isinstance(error, errors.CallFailed) else None
     return error.retryable and (problem is None or problem.retryable)
 

@@ -1,8 +1,16 @@
 """There is one client: the blocking one is written from the asynchronous one."""
 
 import importlib.util
+import inspect
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
+
+import pytest
+
+import lastword
+from lastword import AsyncClient, AsyncMemory, Client, Memory
 
 TOOL = Path(__file__).parents[2] / "tools" / "blocking.py"
 
@@ -26,3 +34,37 @@ def test_nothing_asynchronous_is_left_in_the_blocking_client() -> None:
     text = _tool().RESULT.read_text("utf-8")
 
     assert not [word for word in ("async ", "await ", "Async", "asyncio", "aclose") if word in text]
+
+
+@pytest.mark.parametrize(("blocking", "awaiting"), [(Client, AsyncClient), (Memory, AsyncMemory)])
+def test_both_clients_have_the_same_methods_with_the_same_arguments(blocking: type, awaiting: type) -> None:
+    def methods(of: type) -> dict[str, str]:
+        named = {name: one for name, one in inspect.getmembers(of, callable) if not name.startswith("_")}
+        return {name: str(inspect.signature(one)).replace("Async", "") for name, one in named.items()}
+
+    assert methods(blocking) == methods(awaiting)
+    assert len(methods(blocking)) >= 4
+
+
+@pytest.mark.parametrize(
+    ("statement", "too_much"),
+    [
+        ("import lastword", ("pydantic", "httpx", "lastword_schemas")),
+        (
+            "from lastword import Client, AsyncClient",
+            ("lastword_producers", "lastword_projector", "lastword_query_api"),
+        ),
+        ("from lastword import AsyncClient", ("confluent_kafka", "redis", "msgspec", "fastapi", "uvicorn")),
+    ],
+)
+def test_an_import_loads_no_more_than_it_needs(statement: str, too_much: tuple[str, ...]) -> None:
+    tell = f"{statement}; import sys; print([name for name in {too_much!r} if name in sys.modules])"
+
+    assert subprocess.check_output([sys.executable, "-c", tell], text=True).strip() == "[]"
+
+
+def test_every_public_name_can_be_imported_and_no_other() -> None:
+    assert all(getattr(lastword, name) for name in lastword.__all__)
+    assert dir(lastword) == lastword.__all__ == sorted(lastword.__all__)
+    with pytest.raises(AttributeError, match="nothing_of_this_name"):
+        _ = lastword.nothing_of_this_name
