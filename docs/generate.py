@@ -1,4 +1,5 @@
-"""Writes the tables of reference.md that the code itself says: limits, effects, reasons, settings, routes.
+"""Writes the tables of reference.md that the code itself says (limits, effects, reasons, settings, routes), and the
+JSON Schema of exports.
 
 `make docs` runs it; a test fails when the page is not what it would write. Tables stand between markers:
 `<!-- begin NAME -->` and `<!-- end NAME -->`.
@@ -7,6 +8,7 @@
 import ast
 import inspect
 import itertools
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,9 +20,11 @@ from pydantic_settings import BaseSettings
 from lastword.app import create_app
 from lastword.parts import LiveParts
 from lastword.settings import ApiSettings, ClientSettings, ConnectionSettings, WorkerSettings
+from lastword.transfer.lines import json_schema
 from lastword_schemas import answers, limits, problems, verdicts
 
 PAGE = Path(__file__).parent / "reference.md"
+EXPORT = Path(__file__).parent / "export.schema.json"
 
 
 def tables() -> dict[str, str]:
@@ -39,6 +43,11 @@ def tables() -> dict[str, str]:
         "settings": _table(("variable", "default", "meaning", "for"), _settings()),
         "routes": _table(("route", "answers"), _routes()),
     }
+
+
+def export_schema() -> str:
+    """JSON Schema of the lines of an export."""
+    return json.dumps(json_schema(), indent=1, ensure_ascii=False) + "\n"
 
 
 def render(page: str) -> str:
@@ -100,3 +109,4 @@ def _sentence(text: str) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(render(PAGE.read_text("utf-8")), "utf-8")
+    EXPORT.write_text(export_schema(), "utf-8")

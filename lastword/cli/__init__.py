@@ -12,6 +12,7 @@ import lastword.cli.admin as admin
 import lastword.cli.reading as reading
 import lastword.cli.render as render
 import lastword.cli.serving as serving
+import lastword.cli.transferring as transferring
 import lastword.cli.writing as writing
 from lastword.process import LocalServiceError
 from lastword_schemas.errors import LastwordError
@@ -35,6 +36,7 @@ app = typer.Typer(
 serving.add_to(app)
 writing.add_to(app)
 reading.add_to(app)
+transferring.add_to(app)
 admin.add_to(app)
 
 

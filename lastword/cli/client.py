@@ -26,10 +26,19 @@ class ApiProblem(LastwordError):
 
     code = "api-problem"
 
-    def __init__(self, problem: Mapping[str, Any], status: int) -> None:
+    def __init__(self, problem: Mapping[str, Any], status: int, retry_after_s: float = 0.0) -> None:
         detail = problem.get("detail") or f"the API answered with HTTP status {status}"
         super().__init__(str(detail), field=problem.get("field"))
         self.problem = problem
+        self.retry_after_s = retry_after_s
+        """Seconds that the API asks to wait before it is tried again."""
+
+
+class NotReady(LastwordError):
+    """The API answers, and cannot read or write yet."""
+
+    code = "not-ready"
+    retryable = True
 
 
 class Api:
@@ -46,6 +55,16 @@ class Api:
         """POST a JSON document."""
         content = jsontext.dump(body).encode()
         return self._call("POST", path, content=content, params=_given(parameters))
+
+    def log_id(self) -> str:
+        """The log that it reads and writes. Raises NotReady too."""
+        try:
+            state = jsontext.parse(self.get("/readyz"))
+        except ApiProblem as error:
+            state = error.problem
+        if (log_id := state.get("log_id")) is None:
+            raise NotReady(f"lastword is not ready: {'; '.join(state.get('problems', {}).values())}. Try it later")
+        return str(log_id)
 
     def _call(self, method: str, path: str, **request: Any) -> str:
         try:
@@ -64,7 +83,7 @@ class Api:
         # A batch with refused items is an answer too: its items say what became of each.
         if response.is_success or _has_results(response):
             return response.text
-        raise ApiProblem(_problem(response), response.status_code)
+        raise ApiProblem(_problem(response), response.status_code, _retry_after_s(response))
 
 
 @contextmanager
@@ -92,6 +111,11 @@ def _problem(response: httpx.Response) -> dict[str, Any]:
     """The problem document; something like it where another server answered."""
     data = _json(response)
     return data if isinstance(data, dict) else {}
+
+
+def _retry_after_s(response: httpx.Response) -> float:
+    text = response.headers.get("Retry-After", "")
+    return float(text) if text.isascii() and text.isdigit() else 0.0
 
 
 def _has_results(response: httpx.Response) -> bool:

@@ -89,7 +89,7 @@ def replay_lines(
 
     Raises InvalidInput where the file is not the one that the journal is of.
     """
-    if journal is not None and journal.place.log_id is not None and journal.place.log_id != _live_log(api):
+    if journal is not None and journal.place.log_id is not None and journal.place.log_id != api.log_id():
         journal.begin_again()
     done = hashlib.sha256() if journal is None else journal.check(file)
     replayed = Replayed(done_before=0 if journal is None else journal.place.line)
@@ -118,17 +118,6 @@ def replay_lines(
     return replayed
 
 
-def _live_log(api: Api) -> str:
-    """The log that the API writes to. Raises ReplayStopped where it does not know."""
-    try:
-        state = jsontext.parse(api.get("/readyz"))
-    except ApiProblem as error:
-        state = error.problem
-    if (log_id := state.get("log_id")) is None:
-        raise ReplayStopped(f"lastword is not ready: {'; '.join(state.get('problems', {}).values())}. Replay it later")
-    return str(log_id)
-
-
 def _log_of(results: list[dict[str, Any]]) -> str | None:
     return next((item["receipt"]["log_id"] for item in results if "receipt" in item), None)
 
@@ -138,11 +127,11 @@ def _count(
 ) -> None:
     for line, item in zip(run, results, strict=True):
         if item["outcome"] == "refused":
-            refuse(line.place.line, _reason(item))
+            refuse(line.place.line, reason_of(item))
         else:
-            replayed.counts[_outcome(item)] += 1
+            replayed.counts[outcome_of(item)] += 1
         if item["outcome"] in ("failed", "unknown") and replayed.stopped is None:
-            replayed.stopped = _stopped(line.place.line, _reason(item), journal)
+            replayed.stopped = _stopped(line.place.line, reason_of(item), journal)
 
 
 def _read(file: BinaryIO, done: "hashlib._Hash", journal: Journal | None, refuse: OnRefused) -> Iterator[Line]:
@@ -195,7 +184,7 @@ def _send(api: Api, run: list[Line], wait: bool) -> list[dict[str, Any]]:
     return results
 
 
-def _outcome(item: dict[str, Any]) -> str:
+def outcome_of(item: dict[str, Any]) -> str:
     """The effect where the verdict is known; of a copy the verdict is that of the first one."""
     verdict = item.get("verdict")
     if verdict is None:
@@ -203,7 +192,8 @@ def _outcome(item: dict[str, Any]) -> str:
     return "duplicate" if verdict["sequence"] != item["receipt"]["sequence"] else str(verdict["effect"])
 
 
-def _reason(item: dict[str, Any]) -> str:
+def reason_of(item: dict[str, Any]) -> str:
+    """Why an event was refused, failed, or is unknown."""
     problem, verdict = item.get("problem"), item.get("verdict")
     if problem is not None:
         return str(problem["detail"])

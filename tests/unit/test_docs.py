@@ -20,3 +20,7 @@ def test_the_tables_of_the_reference_are_those_that_the_code_gives() -> None:
     page = (DOCS / "reference.md").read_text("utf-8")
 
     assert _generator().render(page) == page, "run `make docs`"
+
+
+def test_the_schema_of_exports_is_that_of_the_lines() -> None:
+    assert _generator().export_schema() == (DOCS / "export.schema.json").read_text("utf-8"), "run `make docs`"

@@ -68,6 +68,16 @@ class Names:
                 field="namespace",
             )
 
+    @property
+    def profiles(self) -> str:
+        """A pattern that the names of all profiles match, and no other key's."""
+        return f"lw:{self.namespace}:{{p*}}:p:*"
+
+    @property
+    def histories(self) -> str:
+        """The same of histories."""
+        return f"lw:{self.namespace}:{{p*}}:h:*"
+
     def of(self, partition: int) -> PartitionNames:
         """The names of a partition."""
         return _names(self.namespace, partition)
@@ -76,6 +86,11 @@ class Names:
 @lru_cache(maxsize=4096)
 def _names(namespace: str, partition: int) -> PartitionNames:
     return PartitionNames(namespace, partition)
+
+
+def owner_in(name: bytes) -> str:
+    """The owner in the name of a profile or a history."""
+    return name.decode("utf-8").split(":", 4)[4]
 
 
 def field_of(scope: str, key: str) -> str:

@@ -8,7 +8,7 @@ from lastword_projector.engine.projection import KeyRef, Needs
 from lastword_projector.engine.records import Entry, Record, sequence_in, unpack_record
 from lastword_projector.store.calls import Call, Plan, ScriptKeys, script_call, together
 from lastword_projector.store.event_ids import EventIds, event_digest, is_time_ordered
-from lastword_projector.store.names import Names, bucket_of, field_of, scope_and_key
+from lastword_projector.store.names import Names, bucket_of, field_of, owner_in, scope_and_key
 from lastword_projector.store.packing import StoredEntry, unpack_entry
 from lastword_projector.store.ports import (
     Checkpoint,
@@ -137,6 +137,15 @@ def _indexed_record(partition: int, item: bytes) -> Record:
     if len(item) == _SEQUENCE_LENGTH:
         raise history_lost(partition, int(item))
     return unpack_record(item[_SEQUENCE_LENGTH:])
+
+
+def owners(pattern: str, cursor: int) -> Plan[tuple[int, list[str]]]:
+    """Some of the owners whose keys match, and the cursor to go on with; 0 begins, and is given back at the end.
+
+    While Redis makes its tables larger or smaller an owner may come twice. None is left out who was there all the time.
+    """
+    (reply,) = yield [Call(("SCAN", cursor, "MATCH", pattern, "COUNT", 1000), list)]
+    return int(reply[0]), [owner_in(name) for name in reply[1]]
 
 
 def floor(names: Names, partition: int, owner: str, sequence: int) -> Plan[Record | None]:

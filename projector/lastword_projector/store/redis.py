@@ -1,5 +1,7 @@
 """The projector's store on Redis (or Valkey). The logic is in `plans`, the atomic steps are in `lua/`."""
 
+from collections.abc import Iterator
+
 from lastword_projector.engine.projection import Changes, KeyRef, Needs
 from lastword_projector.engine.records import Record
 from lastword_projector.store import commits, plans
@@ -43,6 +45,16 @@ class RedisStore:
     def key_history(self, partition: int, ref: KeyRef, *, below: int) -> list[Record]:
         """See `Store`."""
         return self._pipe.run(plans.of_key(self._names, partition, ref, below))
+
+    def owners(self, *, with_history: bool = False) -> Iterator[str]:
+        """Everybody who has an entry, or with history an event. See `plans.owners`."""
+        pattern = self._names.histories if with_history else self._names.profiles
+        cursor = 0
+        while True:
+            cursor, found = self._pipe.run(plans.owners(pattern, cursor))
+            yield from found
+            if cursor == 0:
+                return
 
     def reset(self) -> None:
         """See `Store`."""
