@@ -71,7 +71,8 @@ def _keys(config: pytest.Config) -> Path | None:
 
 
 def _missing(error: Exception, extras: str) -> NoReturn:
-    message = f"this fixture needs more of lastword ({error}): pip install 'lastword[{extras}]'"
+    what = error.name if isinstance(error, ModuleNotFoundError) else error
+    message = f"this fixture needs more of lastword ({what}): pip install 'lastword[{extras}]'"
     if os.environ.get("CI"):
         pytest.fail(message, pytrace=False)
     pytest.skip(message)

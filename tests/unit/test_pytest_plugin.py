@@ -75,3 +75,9 @@ def test_a_run_that_uses_no_fixture_imports_next_to_nothing() -> None:
     code = f"import sys, pytest, lastword.pytest_plugin; print(sorted(set({heavy}) & sys.modules.keys()))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"
+
+
+def test_without_the_extra_it_is_told_what_to_install() -> None:
+    code = "import sys; sys.modules['msgspec'] = None; import lastword.testing"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "lastword.testing needs msgspec: pip install 'lastword[testing]'" in found.stderr
