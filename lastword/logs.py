@@ -6,10 +6,12 @@ from typing import Any, Final, Literal
 
 from pythonjsonlogger.json import JsonFormatter
 
+from lastword.correlation import OfRequest
+
 LogFormat = Literal["text", "json"]
-_TEXT = "%(asctime)s %(levelname)s %(name)s %(message)s"
+_TEXT = "%(asctime)s %(levelname)s %(name)s %(message)s%(of_request)s"
 _ALWAYS: Final = ("time", "level", "logger", "message")
-_WHERE_KNOWN: Final = ("partition", "offset", "code", "method", "route", "status", "took_ms", "exc_info")
+_WHERE_KNOWN: Final = ("request_id", "partition", "offset", "code", "method", "route", "status", "took_ms", "exc_info")
 
 
 class _FixedFields(JsonFormatter):
@@ -22,8 +24,8 @@ class _FixedFields(JsonFormatter):
 def set_up_logging(level: str, log_format: LogFormat = "text") -> None:
     """Log to standard error.
 
-    A JSON line has `time` (RFC 3339, UTC), `level`, `logger` and `message`; where the event has them also `partition`,
-    `offset` (of the record), `code` (of the error), `method`, `route`, `status`, `took_ms` and
+    A JSON line has `time` (RFC 3339, UTC), `level`, `logger` and `message`; where the event has them also `request_id`,
+    `partition`, `offset` (of the record), `code` (of the error), `method`, `route`, `status`, `took_ms` and
     `exc_info` (a traceback); no others.
     """
     handler = logging.StreamHandler(sys.stderr)
@@ -32,5 +34,6 @@ def set_up_logging(level: str, log_format: LogFormat = "text") -> None:
         fields = ["levelname", "name", "message"]
         handler.setFormatter(_FixedFields(fields, rename_fields=names, timestamp="time"))
     else:
-        handler.setFormatter(logging.Formatter(_TEXT))
+        handler.setFormatter(logging.Formatter(_TEXT, defaults={"of_request": ""}))
+    handler.addFilter(OfRequest())
     logging.basicConfig(level=level, handlers=[handler], force=True)

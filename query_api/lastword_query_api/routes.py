@@ -1,21 +1,25 @@
 """The read routes. Identities travel in the query or the body, never in the path."""
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from lastword_query_api.boundary import Boundary
+from lastword_query_api.etags import etag_of, has_it
 from lastword_query_api.readings import Asked, Readings
 from lastword_schemas import limits
 from lastword_schemas.answers import HistoryAnswer, InspectionRecord, OutcomeAnswer, ProfileAnswer, ValuesAnswer
 from lastword_schemas.bodies import body_docs, read_json
 from lastword_schemas.envelope import EventId, KeyText, OwnerText, ScopeText
 from lastword_schemas.errors import InvalidInput
+from lastword_schemas.headers import AT_LEAST, POSITION
 from lastword_schemas.identity import GLOBAL, check_key, check_scope, scope_chain
 from lastword_schemas.model import Model
 from lastword_schemas.positions import parse_demand
+from lastword_schemas.problems import problem_docs
+from lastword_schemas.queries import header_docs, query_docs, read_query
 
 Limit = Annotated[int, Field(ge=1, le=limits.MAX_PAGE, description="items of one page")]
 WaitMs = Annotated[
@@ -137,42 +141,74 @@ class ValuesRequest(Bounded):
         return super().asked(boundary or Boundary.parse(*texts))
 
 
+_DEMAND = header_docs(AT_LEAST, "the same as `at_least`; both are only allowed if they are equal")
+_NONE_MATCH = header_docs("If-None-Match", "ETags of answers that the caller has; 304 if one of them says it all")
+_CODES = (
+    "malformed",
+    "too-large",
+    "wrong-log",
+    "before-horizon",
+    "not-projected",
+    "not-projected-yet",
+    "store-unavailable",
+)
+_UNCHANGED: Final[dict[int | str, dict[str, Any]]] = {304: {"description": "The answer says what it said before"}}
+
+
 def read_router(readings: Callable[[Request], Readings]) -> APIRouter:
     """The routes; `readings` finds the service of the application that a request is for."""
     router = APIRouter(tags=["read"])
 
-    @router.get("/v1/value", response_model=InspectionRecord, summary="What applies for one key, and why")
-    async def value(request: Request, query: Annotated[ValueQuery, Query()]) -> Response:
+    @router.get(
+        "/v1/value",
+        response_model=InspectionRecord,
+        responses=_UNCHANGED | problem_docs(*_CODES),
+        summary="What applies for one key, and why",
+        openapi_extra=query_docs(ValueQuery, _DEMAND, _NONE_MATCH),
+    )
+    async def value(request: Request) -> Response:
+        query = ValueQuery.read(_demanding(request, read_query(request.scope["query_string"])))
         chain = scope_chain(query.scope) if query.fallback else (query.scope,)
         answer = await readings(request).values(query.asked(), chain, [query.key])
-        return _json(answer.values[0])
+        return _unless_known(request, answer.values[0], answer.position_token)
 
     @router.post(
         "/v1/values/read",
         response_model=ValuesAnswer,
+        responses=problem_docs(*_CODES, "request-too-large"),
         summary="What applies for many keys along one scope chain, in one round trip",
-        openapi_extra=body_docs(ValuesRequest),
+        openapi_extra=body_docs(ValuesRequest) | {"parameters": [_DEMAND]},
     )
     async def values(request: Request) -> Response:
-        for name in request.query_params:
+        for name in read_query(request.scope["query_string"]):
             raise InvalidInput(f"{name} belongs into the body: this route takes nothing in its query", field=name)
-        body = ValuesRequest.read(await read_json(request.stream()))
+        body = ValuesRequest.read(_demanding(request, await read_json(request.stream())))
         chain = list(dict.fromkeys(body.scopes or scope_chain(body.scope)))
-        return _json(await readings(request).values(body.asked(), chain, body.keys))
+        return _answer(await readings(request).values(body.asked(), chain, body.keys))
 
-    @router.get("/v1/profile", response_model=ProfileAnswer, summary="An owner's entries")
-    async def profile(request: Request, query: Annotated[ProfileQuery, Query()]) -> Response:
+    @router.get(
+        "/v1/profile",
+        response_model=ProfileAnswer,
+        responses=_UNCHANGED | problem_docs(*_CODES),
+        summary="An owner's entries",
+        openapi_extra=query_docs(ProfileQuery, _DEMAND, _NONE_MATCH),
+    )
+    async def profile(request: Request) -> Response:
+        query = ProfileQuery.read(_demanding(request, read_query(request.scope["query_string"])))
         answer = await readings(request).profile(
             query.asked(), scope=query.scope, everything=query.everything, limit=query.limit, page=query.page
         )
-        return _json(answer)
+        return _unless_known(request, answer, answer.position_token)
 
     @router.get(
         "/v1/history",
         response_model=HistoryAnswer,
+        responses=problem_docs(*_CODES),
         summary="A key's versions, or an owner's events with their verdicts",
+        openapi_extra=query_docs(HistoryQuery, _DEMAND),
     )
-    async def history(request: Request, query: Annotated[HistoryQuery, Query()]) -> Response:
+    async def history(request: Request) -> Response:
+        query = HistoryQuery.read(_demanding(request, read_query(request.scope["query_string"])))
         service = readings(request)
         view = query.view or ("events" if query.key is None else "versions")
         if view == "events":
@@ -182,14 +218,40 @@ def read_router(readings: Callable[[Request], Readings]) -> APIRouter:
         else:
             scope = query.scope or GLOBAL
             answer = await service.versions(query.asked(), scope, query.key, limit=query.limit, page=query.page)
-        return _json(answer)
+        return _answer(answer)
 
-    @router.get("/v1/outcomes", response_model=OutcomeAnswer, summary="What the log's reader made of an event")
-    async def outcome(request: Request, query: Annotated[OutcomeQuery, Query()]) -> Response:
-        return _json(await readings(request).outcome(query.asked(), query.id))
+    @router.get(
+        "/v1/outcomes",
+        response_model=OutcomeAnswer,
+        responses=problem_docs(*_CODES, "unknown-event"),
+        summary="What the log's reader made of an event",
+        openapi_extra=query_docs(OutcomeQuery, _DEMAND),
+    )
+    async def outcome(request: Request) -> Response:
+        query = OutcomeQuery.read(_demanding(request, read_query(request.scope["query_string"])))
+        return _answer(await readings(request).outcome(query.asked(), query.id))
 
     return router
 
 
-def _json(answer: Model) -> Response:
-    return Response(answer.model_dump_json(), media_type="application/json")
+def _demanding(request: Request, asked: Any) -> Any:
+    """What is asked, with the demand that stands in the header."""
+    demand = request.headers.get(AT_LEAST)
+    if demand is None or not isinstance(asked, dict):
+        return asked
+    if asked.get("at_least", demand) != demand:
+        raise InvalidInput(f"at_least and {AT_LEAST} demand different positions: say one of them", field=AT_LEAST)
+    return asked | {"at_least": demand}
+
+
+def _answer(answer: ValuesAnswer | HistoryAnswer | OutcomeAnswer) -> Response:
+    return Response(answer.model_dump_json(), headers={POSITION: answer.position_token}, media_type="application/json")
+
+
+def _unless_known(request: Request, answer: InspectionRecord | ProfileAnswer, position_token: str) -> Response:
+    """The answer, or a 304 where the caller has one that says the same."""
+    etag = etag_of(answer)
+    headers = {POSITION: position_token, "ETag": etag, "Cache-Control": "private, no-cache"}
+    if has_it(request.headers.getlist("If-None-Match"), etag):
+        return Response(status_code=304, headers=headers)
+    return Response(answer.model_dump_json(), headers=headers, media_type="application/json")

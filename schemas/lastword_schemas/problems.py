@@ -10,6 +10,16 @@ from lastword_schemas.model import Model
 MEDIA_TYPE: Final = "application/problem+json"
 
 STATUS_OF_CODE: Final = {
+    "malformed": 422,
+    "not-yet": 422,
+    "unknown-operation": 422,
+    "position-not-allowed": 422,
+    "too-large": 422,
+    "actor-not-allowed": 422,
+    "undeclared-key": 422,
+    "value-schema": 422,
+    "authority-too-low": 422,
+    "refused": 422,
     "not-found": 404,
     "unknown-event": 404,
     "method-not-allowed": 405,
@@ -24,11 +34,12 @@ STATUS_OF_CODE: Final = {
     "not-projected": 503,
     "not-projected-yet": 503,
     "other-projection": 503,
+    "stopping": 503,
     "store-unavailable": 503,
     "unknown-outcome": 504,
     "error": 500,
 }
-"""HTTP status by code; every other code is about the input: 422."""
+"""HTTP status by code; a code that is not here is about the input: 422."""
 
 
 class Problem(Model):
@@ -50,6 +61,18 @@ class Problem(Model):
     """Whether the same call may succeed later without being changed."""
     field: str | None = None
     """The offending field, dotted."""
+
+
+def problem_docs(*codes: str) -> dict[int | str, dict[str, Any]]:
+    """The OpenAPI part on a route's problems, by status."""
+    by_status: dict[int | str, list[str]] = {}
+    for code in (*codes, "stopping", "error"):
+        by_status.setdefault(STATUS_OF_CODE[code], []).append(code)
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {
+        status: {"description": "Problem: " + ", ".join(f"`{code}`" for code in found), "content": content}
+        for status, found in by_status.items()
+    }
 
 
 def problem_of(error: LastwordError, **extra: Any) -> Problem:
