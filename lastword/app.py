@@ -100,7 +100,10 @@ def _add_health(app: FastAPI, parts: Parts) -> None:
         problems: dict[str, str] = {}
         log: LogIdentity | None = None
         try:
-            log = parts.get_desk().log
+            desk = parts.get_desk()
+            log = desk.log
+            if desk.trouble:
+                problems["writes"] = f"writes wait: {desk.trouble}"
         except LastwordError as error:
             problems["writes"] = error.message
         try:

@@ -1,10 +1,12 @@
 """Run one part of lastword until it is told to stop: the worker, the API."""
 
+import asyncio
 import contextlib
 import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from lastword.settings import ApiSettings, ConnectionSettings, WorkerSettings
 from lastword_producers.kafka_log import LogIdentity, wait_for_log
@@ -17,6 +19,9 @@ from lastword_projector.worker.group_protocol import probe
 from lastword_projector.worker.health import HealthServer
 from lastword_projector.worker.status import WorkerStatus
 from lastword_projector.worker.worker import Worker
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 _REQUESTS_END_S = 4
 """Seconds for requests under way when the API is stopped; with what its parts then take, the end comes within ten."""
@@ -32,7 +37,7 @@ def run_api(settings: ApiSettings) -> None:
     from lastword.parts import LiveParts
 
     config = uvicorn.Config(
-        create_app(LiveParts(settings)),
+        _ended_quietly(create_app(LiveParts(settings))),
         host=settings.host,
         port=settings.port,
         log_config=None,
@@ -46,6 +51,19 @@ def run_api(settings: ApiSettings) -> None:
 
     with _told_by_signals(stop):  # uvicorn hands on the signal that ended it, which else would kill this process
         server.run()
+
+
+def _ended_quietly(app: "ASGIApp") -> "ASGIApp":
+    """The application, whose requests have answered when they are cancelled.
+
+    uvicorn cancels what is still under way when its time is up, and would call that an error of the application.
+    """
+
+    async def quiet(scope: "Scope", receive: "Receive", send: "Send") -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await app(scope, receive, send)
+
+    return quiet
 
 
 def run_worker(settings: WorkerSettings) -> None:

@@ -56,6 +56,11 @@ class MemoryWriter:
         """See `WriterPort`."""
         return self._log.identity
 
+    @property
+    def trouble(self) -> str:
+        """See `WriterPort`."""
+        return "the log is down" if self._down else ""
+
     def submit(self, envelope: Envelope) -> Future[Receipt]:
         """See `WriterPort`."""
         owner = envelope.owner

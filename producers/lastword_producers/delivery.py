@@ -81,7 +81,7 @@ class Delivery:
             "error_cb": self._heard,
         }
         self.trouble = ""
-        """Why events wait; empty as long as they do not."""
+        """Why events wait, or are refused; empty as long as they are not."""
         self._lock = threading.Lock()
         self._unsettled: dict[Pending, None] = {}  # in the order of sending
         self._acknowledged: list[tuple[Pending, Receipt | None]] = []
@@ -252,6 +252,7 @@ class Delivery:
         """Send nothing more: what is under way went to another log, or nowhere."""
         with self._lock:
             self._refusal = error
+        self.trouble = error.message
         self._acknowledged.clear()
         self._producer.purge()
         for pending in list(self._unsettled):

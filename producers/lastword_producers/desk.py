@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,8 +25,14 @@ from lastword_schemas.partitions import partition_for
 from lastword_schemas.positions import Receipt
 from lastword_schemas.verdicts import Outcome, Verdict
 
+LINES_UNDER_WAY = 1_000
+"""Items of one stream that are sent and not yet answered."""
+
 _REGISTRY_AGE_S = 1.0
+_IN_ONE_GO = 100
 DraftKind = type[EventDraft] | type[CandidateDraft]
+_Begun = tuple[Envelope, Future[Receipt]] | LastwordError
+"""What was sent, with its receipt to come; or why it was not sent."""
 
 
 class NotProjected(LastwordError):
@@ -41,6 +48,11 @@ class WriterPort(Protocol):
     @property
     def log(self) -> LogIdentity:
         """The log that is written to."""
+        ...
+
+    @property
+    def trouble(self) -> str:
+        """Why events wait for the log, or are refused; empty as long as they are not."""
         ...
 
     def submit(self, envelope: Envelope) -> Future[Receipt]:
@@ -95,21 +107,88 @@ class Desk:
         """The log that is written to."""
         return self._writer.log
 
+    @property
+    def trouble(self) -> str:
+        """Why events wait for the log, or are refused; empty as long as they are not."""
+        return self._writer.trouble
+
     async def accept(self, items: Sequence[Any], kind: DraftKind, *, wait_applied_s: float | None) -> list[Settled]:
         """Publish parsed JSON items, each settled by itself; with `wait_applied_s` wait that long for the verdicts."""
-        pending: list[tuple[Envelope, Future[Receipt]] | LastwordError] = []
+        pending: list[_Begun] = []
         full: Backpressure | None = None
-        for item in items:
-            try:
-                envelope = await self._check(item, kind)
-                if full is not None:  # what follows must not come before what is to be sent again
-                    raise full
-                pending.append((envelope, self._writer.submit(envelope)))
-            except LastwordError as error:
-                full = error if isinstance(error, Backpressure) else full
-                pending.append(error)
+        for number, item in enumerate(items):
+            if number % _IN_ONE_GO == _IN_ONE_GO - 1:
+                await asyncio.sleep(0)  # so that others are answered meanwhile
+            begun = await self._begin(item, kind, full)
+            full = begun if isinstance(begun, Backpressure) else full
+            pending.append(begun)
         deadline = time.monotonic() + (wait_applied_s or 0)
-        return [await self._settle(item, None if wait_applied_s is None else deadline) for item in pending]
+        return [await self._settle(begun, None if wait_applied_s is None else deadline) for begun in pending]
+
+    async def accept_each(
+        self, items: AsyncIterator[Any], kind: DraftKind, *, wait_applied_s: float | None
+    ) -> AsyncGenerator[list[Settled], None]:
+        """Publish what comes, without an end perhaps; yields what is settled, in the order in which it came.
+
+        An item that is a LastwordError is settled by it. At most `LINES_UNDER_WAY` items are taken before their turn to
+        be settled. Where the log has no room, nothing is taken until what was taken is settled; if there is no room
+        even then, the item is refused and everything after it. With `wait_applied_s` each verdict is waited for that
+        long. Raises what `items` raises, after what came before it is settled.
+        """
+        begun: asyncio.Queue[_Begun | None] = asyncio.Queue(LINES_UNDER_WAY)
+        taking = asyncio.create_task(self._take(items, kind, begun))
+        try:
+            more = True
+            while more:
+                group = [await begun.get()]
+                while not begun.empty() and len(group) < _IN_ONE_GO:
+                    group.append(begun.get_nowait())
+                more = group[-1] is not None
+                settled = []
+                for one in group:
+                    if one is not None:
+                        deadline = None if wait_applied_s is None else time.monotonic() + wait_applied_s
+                        settled.append(await self._settle(one, deadline))
+                yield settled
+            await taking
+        finally:
+            taking.cancel()
+            await asyncio.wait([taking])
+
+    async def _take(self, items: AsyncIterator[Any], kind: DraftKind, begun: asyncio.Queue[_Begun | None]) -> None:
+        """Begin with each item and hand it on; None at the end, whatever it is."""
+        under_way: deque[Future[Receipt]] = deque()
+        full: Backpressure | None = None
+        failure: Exception | None = None
+        try:
+            async for item in items:
+                one = await self._begin(item, kind, full)
+                while isinstance(one, Backpressure) and full is None and under_way:
+                    await asyncio.wait([asyncio.wrap_future(under_way.popleft())])
+                    one = await self._begin(item, kind, None)
+                full = one if isinstance(one, Backpressure) else full
+                if not isinstance(one, LastwordError):
+                    under_way.append(one[1])
+                while under_way and under_way[0].done():
+                    under_way.popleft()
+                await begun.put(one)
+        except Exception as error:
+            failure = error
+        await begun.put(None)
+        if failure is not None:
+            raise failure
+
+    async def _begin(self, item: Any, kind: DraftKind, full: Backpressure | None) -> _Begun:
+        """Check an item and send it; or why not. After one that had no room nothing is sent: it would overtake it."""
+        try:
+            if isinstance(item, LastwordError):
+                raise item
+            envelope = await self._check(item, kind)
+            if full is not None:
+                raise full
+            return envelope, self._writer.submit(envelope)
+        except LastwordError as error:
+            return error
 
     async def _check(self, item: Any, kind: DraftKind) -> Envelope:
         envelope = to_envelope(_draft(item, kind), event_id=new_event_id(), published_at=self._now())
@@ -142,12 +221,12 @@ class Desk:
         self._keys[partition] = (now, keys)
         return keys
 
-    async def _settle(self, item: tuple[Envelope, Future[Receipt]] | LastwordError, deadline: float | None) -> Settled:
-        if isinstance(item, LastwordError):
-            return Settled(error=item)
-        envelope, future = item
+    async def _settle(self, begun: _Begun, deadline: float | None) -> Settled:
+        if isinstance(begun, LastwordError):
+            return Settled(error=begun)
+        envelope, future = begun
         try:
-            receipt = await asyncio.wrap_future(future)
+            receipt = future.result() if future.done() else await asyncio.wrap_future(future)
         except LastwordError as error:
             return Settled(error=error)
         if deadline is None:

@@ -41,6 +41,11 @@ class LogWriter:
         }
         self._delivery = Delivery(settings, log, delivery_timeout_s, queue, on_settled=self._leave)
 
+    @property
+    def trouble(self) -> str:
+        """Why events wait for the log, or are refused; empty as long as they are not."""
+        return self._delivery.trouble
+
     def submit(self, envelope: Envelope, wait_s: float = 0) -> Future[Receipt]:
         """Send an event; the future has the receipt once the log has it. Waits up to `wait_s` seconds for room.
 

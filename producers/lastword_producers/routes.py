@@ -1,11 +1,13 @@
 """The write routes. Each item of a request is settled by itself; a mix of outcomes is a 207."""
 
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from typing import Any, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import ConfigDict, Field
 
+from lastword_producers import json_lines
 from lastword_producers.desk import Desk, DraftKind, Settled
 from lastword_schemas import limits
 from lastword_schemas.answers import BatchAnswer, ItemAnswer, ReceiptAnswer
@@ -14,9 +16,12 @@ from lastword_schemas.bodies import body_docs, read_json
 from lastword_schemas.drafts import CandidateDraft, EventDraft
 from lastword_schemas.envelope import EventId, ExpectedSequence, KeyText, OwnerText, ScopeText, ServiceName
 from lastword_schemas.errors import InvalidInput, LastwordError, TooLarge
+from lastword_schemas.headers import IDEMPOTENCY_KEY, POSITION
+from lastword_schemas.ids import event_id_from
 from lastword_schemas.model import Model
 from lastword_schemas.positions import Receipt
-from lastword_schemas.problems import MEDIA_TYPE, Problem, problem_of
+from lastword_schemas.problems import MEDIA_TYPE, problem_docs, problem_of
+from lastword_schemas.queries import header_docs, query_docs, read_query
 from lastword_schemas.verdicts import Outcome
 
 _ACCEPTED, _APPLIED, _MIXED = 202, 200, 207
@@ -69,6 +74,23 @@ class DeleteQuery(WriteQuery):
     expected_sequence: ExpectedSequence | None = None
 
 
+_KEY = header_docs(IDEMPOTENCY_KEY, "of one event: the same as its `event_id`; both are only allowed if they are equal")
+_CODES = (
+    *("malformed", "not-yet", "unknown-operation", "position-not-allowed", "too-large", "actor-not-allowed"),
+    *("undeclared-key", "value-schema", "authority-too-low", "refused"),
+    *(
+        "publish-failed",
+        "backpressure",
+        "publisher-closed",
+        "broker-refused",
+        "broker-unavailable",
+        "log-not-ready",
+        "log-mismatch",
+    ),
+    *("not-projected", "store-unavailable", "unknown-outcome"),
+)
+
+
 def write_router(desk: Callable[[Request], Desk]) -> APIRouter:
     """The routes; `desk` finds the door of the application that a request is for."""
     router = APIRouter(tags=["write"])
@@ -76,33 +98,35 @@ def write_router(desk: Callable[[Request], Desk]) -> APIRouter:
     @router.post(
         "/v1/events",
         response_model=ItemAnswer | BatchAnswer,
-        responses=_answers(ItemAnswer | BatchAnswer),
+        responses=_answers(is_batch=True),
         status_code=_ACCEPTED,
-        summary="Publish one statement or turn, or many as {events: [...]}",
-        openapi_extra=body_docs(EventDraft, EventBatch),
+        summary="Publish one statement or turn, or many as {events: [...]} or as JSON lines",
+        openapi_extra=body_docs(EventDraft, EventBatch, lines=EventDraft) | query_docs(WriteQuery, _KEY),
     )
-    async def events(request: Request, query: Annotated[WriteQuery, Query()]) -> Response:
-        return await _write(desk(request), await read_json(request.stream()), EventDraft, "events", query)
+    async def events(request: Request) -> Response:
+        return await _write(request, desk(request), EventDraft, "events")
 
     @router.post(
         "/v1/candidates",
         response_model=ItemAnswer | BatchAnswer,
-        responses=_answers(ItemAnswer | BatchAnswer),
+        responses=_answers(is_batch=True),
         status_code=_ACCEPTED,
-        summary="Publish one candidate, or many as {candidates: [...]}",
-        openapi_extra=body_docs(CandidateDraft, CandidateBatch),
+        summary="Publish one candidate, or many as {candidates: [...]} or as JSON lines",
+        openapi_extra=body_docs(CandidateDraft, CandidateBatch, lines=CandidateDraft) | query_docs(WriteQuery, _KEY),
     )
-    async def candidates(request: Request, query: Annotated[WriteQuery, Query()]) -> Response:
-        return await _write(desk(request), await read_json(request.stream()), CandidateDraft, "candidates", query)
+    async def candidates(request: Request) -> Response:
+        return await _write(request, desk(request), CandidateDraft, "candidates")
 
     @router.delete(
         "/v1/value",
         response_model=ItemAnswer,
-        responses=_answers(ItemAnswer),
+        responses=_answers(is_batch=False),
         status_code=_ACCEPTED,
         summary="Publish a tombstone for one key",
+        openapi_extra=query_docs(DeleteQuery, _KEY),
     )
-    async def delete(request: Request, query: Annotated[DeleteQuery, Query()]) -> Response:
+    async def delete(request: Request) -> Response:
+        query = DeleteQuery.read(read_query(request.scope["query_string"]))
         draft: dict[str, Any] = {
             "operation": "delete",
             "owner": query.owner,
@@ -115,32 +139,75 @@ def write_router(desk: Callable[[Request], Desk]) -> APIRouter:
             draft["event_id"] = query.event_id
         if query.expected_sequence is not None:
             draft["expected_sequence"] = query.expected_sequence
-        return await _write(desk(request), draft, EventDraft, "events", query)
+        return await _write_one(request, desk(request), draft, EventDraft, query)
 
     return router
 
 
-def _answers(model: Any) -> dict[int | str, dict[str, Any]]:
+def _answers(*, is_batch: bool) -> dict[int | str, dict[str, Any]]:
     """The OpenAPI part on answers other than `accepted`. A problem may also be that of every item of a batch."""
-    is_batch = model is not ItemAnswer
-    schemas = {MEDIA_TYPE: Problem} | ({"application/json": BatchAnswer} if is_batch else {})
-    content = {kind: {"schema": {"$ref": f"#/components/schemas/{of.__name__}"}} for kind, of in schemas.items()}
-    answers: dict[int | str, dict[str, Any]] = {
-        _APPLIED: {"model": model, "description": "Every event counts (with wait=applied)"},
-        "default": {"description": "Refused, failed or unknown", "content": content},
+    problems = problem_docs(*_CODES, *(("request-too-large",) if is_batch else ()))
+    applied: dict[str, Any] = {"description": "Every event counts (with wait=applied)"}
+    if not is_batch:
+        return problems | {_APPLIED: applied | {"model": ItemAnswer}}
+    batch = {"schema": {"$ref": "#/components/schemas/BatchAnswer"}}
+    for problem in problems.values():
+        problem["content"] = problem["content"] | {"application/json": batch}
+    applied |= {
+        "model": ItemAnswer | BatchAnswer,
+        "description": applied["description"] + "; or JSON lines were sent: an ItemAnswer a line",
+        "content": {json_lines.MEDIA_TYPE: {"schema": {"type": "string"}}},
     }
-    if is_batch:
-        answers[_MIXED] = {"model": BatchAnswer, "description": "The events fared differently"}
-    return answers
+    return problems | {_APPLIED: applied, _MIXED: {"model": BatchAnswer, "description": "The events fared differently"}}
 
 
-async def _write(desk: Desk, body: Any, kind: DraftKind, many: str, query: WriteQuery) -> Response:
+async def _write(request: Request, desk: Desk, kind: DraftKind, many: str) -> Response:
+    query = WriteQuery.read(read_query(request.scope["query_string"]))
+    media_type = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if media_type == json_lines.MEDIA_TYPE:
+        _refuse_key(request)
+        items = json_lines.documents(request.stream())
+        return json_lines.JsonLines(_lines(desk.accept_each(items, kind, wait_applied_s=query.wait_applied_s)))
+    body = await read_json(request.stream())
     if isinstance(body, dict) and many in body:
-        items = _items(body, many)
-        settled = await desk.accept(items, kind, wait_applied_s=query.wait_applied_s)
+        _refuse_key(request)
+        settled = await desk.accept(_items(body, many), kind, wait_applied_s=query.wait_applied_s)
         return _batch_response([_item(one) for one in settled])
-    (settled_one,) = await desk.accept([body], kind, wait_applied_s=query.wait_applied_s)
-    return _single_response(settled_one)
+    return await _write_one(request, desk, body, kind, query)
+
+
+async def _write_one(request: Request, desk: Desk, draft: Any, kind: DraftKind, query: WriteQuery) -> Response:
+    key = request.headers.get(IDEMPOTENCY_KEY)
+    if key is not None and isinstance(draft, dict):
+        draft = draft | {"event_id": _event_id(key, draft.get("event_id"))}
+    (settled,) = await desk.accept([draft], kind, wait_applied_s=query.wait_applied_s)
+    return _single_response(settled)
+
+
+def _event_id(key: str, given: Any) -> str:
+    """The event id that the header gives; the quotes of a structured field are not part of it.
+
+    Raises InvalidInput where the body gives another one.
+    """
+    text = key[1:-1] if len(key) > 1 and key[0] == key[-1] == '"' else key
+    if not text.isascii():
+        raise InvalidInput(f"{IDEMPOTENCY_KEY} is not ASCII", field=IDEMPOTENCY_KEY)
+    event_id = event_id_from(text)
+    if given is not None and (not isinstance(given, str) or event_id_from(given) != event_id):
+        raise InvalidInput(f"event_id and {IDEMPOTENCY_KEY} differ: say one of them", field=IDEMPOTENCY_KEY)
+    return event_id
+
+
+def _refuse_key(request: Request) -> None:
+    if IDEMPOTENCY_KEY in request.headers:
+        message = f"{IDEMPOTENCY_KEY} is of one event: of several give each its event_id"
+        raise InvalidInput(message, field=IDEMPOTENCY_KEY)
+
+
+async def _lines(groups: AsyncGenerator[list[Settled], None]) -> AsyncGenerator[bytes, None]:
+    async with aclosing(groups) as groups:
+        async for group in groups:
+            yield "".join(f"{_item(one).model_dump_json(exclude_none=True)}\n" for one in group).encode()
 
 
 def _items(body: dict[str, Any], many: str) -> Sequence[Any]:
@@ -187,8 +254,9 @@ def _single_response(settled: Settled) -> Response:
         error = Refused(f"the log has the event, and it does not count: {item.verdict.detail}")
         members = item.model_dump(mode="json", include={"receipt", "verdict"}, exclude_none=True)
         problem = problem_of(error, **members)
-        return Response(problem.model_dump_json(exclude_none=True), problem.status, media_type=MEDIA_TYPE)
-    return _json(item, _status(item))
+        headers = {POSITION: str(settled.receipt)}
+        return Response(problem.model_dump_json(exclude_none=True), problem.status, headers, MEDIA_TYPE)
+    return _json(item, _status(item), settled.receipt)
 
 
 def receipt_answer(receipt: Receipt) -> ReceiptAnswer:
@@ -204,6 +272,8 @@ def receipt_answer(receipt: Receipt) -> ReceiptAnswer:
     )
 
 
-def _json(answer: Model, status: int) -> Response:
-    headers = {"Retry-After": "1"} if status == 503 else None
+def _json(answer: Model, status: int, receipt: Receipt | None = None) -> Response:
+    headers = {"Retry-After": "1"} if status == 503 else {}
+    if receipt is not None:
+        headers[POSITION] = str(receipt)
     return Response(answer.model_dump_json(exclude_none=True), status, headers, "application/json")

@@ -24,8 +24,11 @@ async def read_json(stream: AsyncIterator[bytes]) -> Any:
     return jsontext.parse(bytes(body))
 
 
-def body_docs(*models: type[Model]) -> dict[str, Any]:
-    """The OpenAPI part of a route that reads its body itself: any one of the models."""
+def body_docs(*models: type[Model], lines: type[Model] | None = None) -> dict[str, Any]:
+    """The OpenAPI part of a route that reads its body itself: any one of the models, or JSON lines of one."""
     schemas = [model.model_json_schema(ref_template="#/components/schemas/{model}") for model in models]
-    schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+    content: dict[str, Any] = {"application/json": {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}}}
+    if lines is not None:
+        text = f"One JSON document a line, each as of `{lines.__name__}`; empty lines are passed over."
+        content["application/x-ndjson"] = {"schema": {"type": "string", "description": text}}
+    return {"requestBody": {"required": True, "content": content}}

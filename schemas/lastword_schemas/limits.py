@@ -29,9 +29,11 @@ MAX_EVENT_ID_LENGTH: Final = 256
 MAX_EVENT_BYTES: Final = 262_144
 """Bytes of a whole envelope as it stands in the log."""
 MAX_EVENTS_PER_CALL: Final = 1_000
-"""Events in one `POST /v1/events` or `POST /v1/candidates`."""
+"""Events in one `POST /v1/events` or `POST /v1/candidates` that is one JSON document."""
 MAX_BODY_BYTES: Final = 8_388_608
-"""Bytes of one HTTP request body."""
+"""Bytes of one HTTP request body that is one JSON document."""
+MAX_LINE_BYTES: Final = 1_048_576
+"""Bytes of one line of a request that is JSON lines; such a request may have any number of them."""
 MAX_KEYS_PER_READ: Final = 500
 """Keys in one `POST /v1/values/read`."""
 MAX_SCOPES_PER_READ: Final = 8

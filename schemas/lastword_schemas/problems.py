@@ -28,6 +28,8 @@ STATUS_OF_CODE: Final = {
     "request-too-large": 413,
     "publish-failed": 502,
     "backpressure": 503,
+    "publisher-closed": 503,
+    "broker-refused": 503,
     "broker-unavailable": 503,
     "log-not-ready": 503,
     "log-mismatch": 503,

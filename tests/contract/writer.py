@@ -68,6 +68,7 @@ class WriterContract:
             (record,) = (each for each in records[receipt.partition] if each.offset == receipt.offset)
             assert record.key == record_key(event.owner, event.scope, event.key).encode()
             assert record.value == event.to_bytes()
+        assert writer.trouble == ""
 
     def test_every_partition_begins_with_its_genesis(self, writer: Closable) -> None:
         for genesis, records in zip(writer.log.genesis, self.read(writer), strict=True):
@@ -116,7 +117,9 @@ class WriterContract:
             writer.submit(envelope(new_owner(), 2))
         assert self.read(writer)[last.partition][-1].offset == last.offset
 
-    def test_what_is_not_acknowledged_is_unknown_and_keeps_its_room(self, stalled: WriterPort) -> None:
+    def test_what_is_not_acknowledged_is_unknown_and_keeps_its_room_and_the_trouble_is_told(
+        self, stalled: WriterPort
+    ) -> None:
         owner = new_owner()
         futures = [stalled.submit(envelope(owner, number)) for number in range(2)]
         refused = envelope(owner, 2)
@@ -128,3 +131,4 @@ class WriterContract:
             for future in futures:  # the second time around all of them are called unknown
                 with pytest.raises(UnknownOutcome):
                     future.result(SECONDS)
+        assert stalled.trouble

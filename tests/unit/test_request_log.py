@@ -25,8 +25,8 @@ def test_a_probe_that_finds_everything_well_is_no_news(
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://api") as client:
             await client.get(path)
 
-    with caplog.at_level(logging.INFO, "lastword.app"):
+    with caplog.at_level(logging.INFO, "lastword.request_log"):
         asyncio.run(ask())
 
-    lines = [record.getMessage() for record in caplog.records if record.name == "lastword.app"]
+    lines = [record.getMessage() for record in caplog.records if record.name == "lastword.request_log"]
     assert [" ".join(line.split()[:3]) for line in lines] == logged
