@@ -117,9 +117,7 @@ class WriterContract:
             writer.submit(envelope(new_owner(), 2))
         assert self.read(writer)[last.partition][-1].offset == last.offset
 
-    def test_what_is_not_acknowledged_is_unknown_and_keeps_its_room_and_the_trouble_is_told(
-        self, stalled: WriterPort
-    ) -> None:
+    def test_what_is_not_acknowledged_is_unknown_keeps_its_room_and_is_told(self, stalled: WriterPort) -> None:
         owner = new_owner()
         futures = [stalled.submit(envelope(owner, number)) for number in range(2)]
         refused = envelope(owner, 2)
