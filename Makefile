@@ -20,8 +20,8 @@ help: ## list the targets
 demo: $(VENV)/run.stamp ## start lastword on this machine and show what it does
 	@$(BIN)/lastword demo $(ARGS)
 
-test: $(VENV)/dev.stamp ## run the tests; some of them start a real Apache Kafka (Java 17, Maven)
-	@$(BIN)/pytest $(ARGS) || { $(call advise,a test failed. One test again: make test ARGS='-x -k part_of_its_name'); }
+test: $(VENV)/dev.stamp ## run the tests, two files at a time; some start a real Apache Kafka (Java 17, Maven)
+	@$(BIN)/pytest -n 2 --dist loadscope $(ARGS) || { $(call advise,a test failed. One test again: make test ARGS='-n 0 -x -k part_of_its_name'); }
 
 chaos: $(VENV)/dev.stamp ## run the fault tests on a real Kafka and Redis: parts are killed, paused, set back; some minutes
 	@$(BIN)/pytest tests/chaos -o timeout=300 $(ARGS) || { $(call advise,a fault was not weathered; see above); }
