@@ -312,14 +312,15 @@ def test_a_partition_with_a_record_of_a_newer_build_waits_and_healthz_says_so_wh
     body = {"event_id": str(uuid.uuid4()), "owner": waiting, "scope": "global", "actor": {"service": "tests"}}
     (newer,) = append(own, 0, json.dumps(body | {"v": 2, "operation": "forget"}).encode())
     (planned,) = append(own, 2, json.dumps(body | {"v": 1, "operation": "withdraw"}).encode())
+    (unknown,) = append(own, 3, json.dumps(body | {"v": 1, "operation": "frobnicate"}).encode())
     own.publisher.set(waiting, "global", "any", 1)
     own.publisher.set(waiting, "global", "any", 2)
     seen = own.publisher.set(other, "global", "any", 1)
 
     own.start_worker()
     own.projected([seen])
-    own.until(lambda: sum(one.waits is not None for one in own.worker.status.partitions.values()) == 2, "two to wait")
-    behind = {0: 3, 2: 1}
+    own.until(lambda: sum(one.waits is not None for one in own.worker.status.partitions.values()) == 3, "three to wait")
+    behind = {0: 3, 2: 1, 3: 1}
     own.until(
         lambda: all(own.worker.status.partitions[number].records_behind == count for number, count in behind.items()),
         "the ends of the log to be known",
@@ -334,8 +335,9 @@ def test_a_partition_with_a_record_of_a_newer_build_waits_and_healthz_says_so_wh
     assert "envelope version 2" in report["partitions"]["0"]["waits"]
     assert f"waits at offset {planned}" in report["partitions"]["2"]["waits"]
     assert "operation 'withdraw'" in report["partitions"]["2"]["waits"]
+    assert f"waits at offset {unknown}" in report["partitions"]["3"]["waits"]
     assert report["partitions"]["1"]["waits"] is None
-    assert report["records_behind"] == 4
+    assert report["records_behind"] == 5
     assert report["partitions"]["0"]["records_behind"] == 3
     assert 0 < report["partitions"]["0"]["seconds_behind"] <= report["seconds_behind"] < SECONDS
     assert checkpoint(own, 0) == newer

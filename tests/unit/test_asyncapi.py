@@ -1,8 +1,9 @@
-"""The contract document of the topics says what the code does."""
+"""The contract document of the topics, and their page, say what the code does."""
 
 import gzip
 import importlib.util
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -113,3 +114,22 @@ def test_what_the_reader_does_not_take_does_not_fit(change: dict[str, Any]) -> N
 
     assert not payload_schema("set").is_valid(payload)
     assert not check([Produced(11, key.encode(), json.dumps(payload).encode())]).ok
+
+
+PAGE = (DOCS / "topics.md").read_text("utf-8")
+
+
+def test_the_example_on_the_page_is_a_right_event() -> None:
+    (text,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+
+    assert check([Produced(11, b"main%2Fuser%3Aada/global/mail.tone", text.encode())]).findings == ()
+
+
+def test_the_hashes_and_partitions_on_the_page_are_those_of_the_table_for_other_languages() -> None:
+    vectors = json.loads((DOCS / "partition-vectors.json").read_text("utf-8"))["vectors"]
+    rows = re.findall(r"^\| `(.+)` \| (-?\d+) \| (\d+) \|$", PAGE, re.MULTILINE)
+
+    assert len(rows) == 5
+    assert {(owner, int(murmur2), int(partition)) for owner, murmur2, partition in rows} <= {
+        (vector["owner"], vector["murmur2"], vector["partition"]) for vector in vectors
+    }
