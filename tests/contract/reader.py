@@ -1,12 +1,13 @@
-"""What every `ReaderPort` answers. A test class of an implementation subclasses `ReaderContract`."""
+"""What every reader of a store answers, to reads and to the door. A test class of one subclasses `ReaderContract`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pytest
 
+from lastword_producers.desk import ProjectionPort
 from lastword_projector.engine.decode import LogRecord
 from lastword_projector.engine.records import Record
 from lastword_projector.projector import PartitionProjector
@@ -17,8 +18,13 @@ from lastword_schemas import jsontext
 from lastword_schemas.positions import Receipt
 from tests.support.logs import ADA, BEN, REGISTRY, START_MS, Log, SentLetters, event_id
 
+
+class ReadingPort(ReaderPort, ProjectionPort, Protocol):
+    """What reads and the door need together."""
+
+
 T = TypeVar("T")
-Question = Callable[[ReaderPort], Awaitable[T]]
+Question = Callable[[ReadingPort], Awaitable[T]]
 TONE, THEME, GUESS = ("global", "tone"), ("global", "theme"), ("global", "guess")
 IN_COMET = ("project:Comet", "tone")
 LATER = "2099-01-01T00:00:00Z"
@@ -185,6 +191,19 @@ class ReaderContract:
         assert find(ADA, 78) is None
         assert find(BEN, 77) is None
 
+    def test_a_record_is_found_by_exactly_its_sequence(self, kept: Store, scene: Scene) -> None:
+        first = scene.log.set(ADA, "tone", "brief")
+        bens = scene.log.set(BEN, "tone", "loud")
+        last = scene.log.say(ADA, "thanks")
+        scene.project()
+
+        def found(sequence: int) -> str | None:
+            record = self.ask(kept, lambda reader: reader.record(0, ADA, sequence))
+            return None if record is None else record.verdict
+
+        assert [found(receipt.sequence) for receipt in (first, bens, last)] == ["added", None, "recorded"]
+        assert found(last.sequence + 1) is None
+
     def test_whether_the_checkpoint_is_past_a_sequence_is_told_at_once_or_in_time(
         self, kept: Store, scene: Scene
     ) -> None:
@@ -192,7 +211,7 @@ class ReaderContract:
         second = scene.log.set(ADA, "tone", "formal")
         scene.project(upto=first)
 
-        async def wait(reader: ReaderPort) -> tuple[bool, bool, bool]:
+        async def wait(reader: ReadingPort) -> tuple[bool, bool, bool]:
             past = await reader.wait_past(0, first.sequence, 20)
             in_vain = await reader.wait_past(0, second.sequence, 0.02)
             waiting = asyncio.create_task(reader.wait_past(0, second.sequence, 20))

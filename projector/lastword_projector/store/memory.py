@@ -41,7 +41,8 @@ class MemoryStore:
         self.stored_entries: dict[tuple[int, KeyRef], bytes] = {}
         """Head and packed record, by partition and key."""
         self._events: dict[tuple[int, EventRef], int] = {}
-        self._records: dict[tuple[int, str], list[bytes]] = {}
+        self._records: dict[tuple[int, str], dict[int, bytes]] = {}
+        """Packed records by sequence, in accepted order, by partition and owner."""
         self.dead: list[tuple[int, DeadLetter]] = []
         """Stubs: partition and letter."""
 
@@ -94,7 +95,12 @@ class MemoryStore:
 
     def history(self, partition: int, owner: str) -> list[Record]:
         """All of an owner's records."""
-        return [unpack_record(data) for data in self._records.get((partition, owner), [])]
+        return [unpack_record(data) for data in self._records.get((partition, owner), {}).values()]
+
+    def record(self, partition: int, owner: str, sequence: int) -> Record | None:
+        """The owner's record of exactly that sequence."""
+        data = self._records.get((partition, owner), {}).get(sequence)
+        return None if data is None else unpack_record(data)
 
     def entries(self, partition: int, owner: str) -> dict[tuple[str, str], bytes]:
         """All of an owner's entries, packed, by scope and key."""
@@ -125,9 +131,7 @@ class MemoryStore:
             if mark != started_from or entry.mark < mark:
                 raise CommitRefused(partition, "a stored entry is not the one folded from")
         for owner, record in changes.records:
-            kept = self._records.setdefault((partition, owner), [])
-            if not kept or unpack_record(kept[-1]).sequence < record.sequence:
-                kept.append(pack_record(record))
+            self._records.setdefault((partition, owner), {}).setdefault(record.sequence, pack_record(record))
         known = {(number, letter.record.offset) for number, letter in self.dead}
         self.dead += [(partition, letter) for letter in changes.dead if (partition, letter.record.offset) not in known]
         for ref, (_, entry) in changes.entries.items():
@@ -143,7 +147,7 @@ class MemoryStore:
         sequence = self._events.get((partition, ref))
         if sequence is None:
             return None
-        for record in self.history(partition, ref.owner):
-            if record.sequence == sequence:
-                return record
-        raise history_lost(partition, sequence)
+        record = self.record(partition, ref.owner, sequence)
+        if record is None:
+            raise history_lost(partition, sequence)
+        return record

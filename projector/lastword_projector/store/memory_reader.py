@@ -75,8 +75,11 @@ class MemoryReader:
 
     async def record(self, partition: int, owner: str, sequence: int) -> Record | None:
         """The owner's record of exactly that sequence, if it is projected."""
-        records = (await self.history(partition, owner)).records
-        return next((record for record in records if record.sequence == sequence), None)
+        with self._store.lock:
+            checkpoint = self._store.checkpoint(partition)
+            if checkpoint is None or sequence >= checkpoint.next_sequence:
+                return None
+            return self._store.record(partition, owner, sequence)
 
     async def wait_past(self, partition: int, sequence: int, wait_s: float) -> bool:
         """Whether the checkpoint takes `sequence` into account, within `wait_s` seconds."""
