@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from pydantic_core import to_jsonable_python
@@ -16,6 +16,10 @@ from lastword_schemas.positions import Demand
 
 AsOf = int | datetime | str
 """A sequence; a datetime that knows its zone; or the text of either (RFC 3339)."""
+
+_ENCODER: Final = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=to_jsonable_python
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +120,7 @@ def encode(body: Mapping[str, Any]) -> bytes:
     Raises InvalidInput where that is not JSON.
     """
     try:
-        text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=to_jsonable_python)
-        return text.encode("utf-8")
+        return _ENCODER.encode(body).encode("utf-8")
     except (ValueError, TypeError, RecursionError) as error:
         why = type(error).__name__ if isinstance(error, UnicodeEncodeError | RecursionError) else str(error)
         raise InvalidInput(f"value is not JSON: {why}", field="value") from None

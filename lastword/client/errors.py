@@ -17,6 +17,8 @@ class CallFailed(LastwordError):
         super().__init__(message, field=field)
         self.problem = problem
         """The problem document that lastword answered with, if it answered."""
+        self.request_id: str | None = None
+        """The request's id, which the log lines of lastword about it have, too; None if nothing answered."""
 
 
 class Unreachable(CallFailed):

@@ -39,8 +39,14 @@ def of_answer(response: httpx.Response, url: str, *, event_id: str | None, is_wr
     try:
         problem = Problem.model_validate_json(response.content)
     except ValidationError:
-        return None if is_write and b'"results"' in response.content[:20] else _foreign(response, url)
-    return of_problem(problem, event_id=event_id, is_write=is_write)
+        if is_write and b'"results"' in response.content[:20]:
+            return None
+        error: LastwordError = _foreign(response, url)
+    else:
+        error = of_problem(problem, event_id=event_id, is_write=is_write)
+    if isinstance(error, errors.CallFailed):
+        error.request_id = response.headers.get("x-request-id")
+    return error
 
 
 def of_problem(problem: Problem, *, event_id: str | None, is_write: bool) -> LastwordError:

@@ -128,7 +128,7 @@ def _lookup(stage: Stage, pipeline: Pipeline) -> bool:
     """A current value over HTTP against the liveness route of the same server."""
     pipeline.publisher.publish(_draft(0))
     ratios, alone = [], list[float]()
-    with _api(stage, pipeline) as port:
+    with open_api(stage, pipeline) as port:
         paths = {"empty": "/healthz", "lookup": "/v1/value?owner=user%3A0&scope=global&key=tone"}
         for number in range(ROUNDS):
             asked = {name: _asked(stage, port, path, CONNECTIONS) for name, path in paths.items()}
@@ -240,7 +240,7 @@ class Announcements:
 
 
 @contextmanager
-def _api(stage: Stage, pipeline: Pipeline) -> Iterator[int]:
+def open_api(stage: Stage, pipeline: Pipeline) -> Iterator[int]:
     """The API in a process of its own; its port."""
     port = free_port()
     environment = pipeline.environment() | {"LASTWORD_PORT": str(port), "LASTWORD_LOG_LEVEL": "WARNING"}

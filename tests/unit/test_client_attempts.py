@@ -212,6 +212,16 @@ def test_what_is_no_lastword_is_an_unexpected_answer(connect: Connect, answer: h
         client.user("ada").get("mail.tone")
 
 
+def test_an_error_has_the_id_of_its_request_if_something_answered(connect: Connect) -> None:
+    answer = problem("error")
+    answer.headers["x-request-id"] = "7f3a"
+    for step, request_id in ((answer, "7f3a"), (problem("error"), None), (REFUSED_CONNECTION, None)):
+        client, _ = connect(step)
+        with pytest.raises(CallFailed) as failed:
+            client.user("ada").get("mail.tone")
+        assert failed.value.request_id == request_id
+
+
 def test_pauses_obey_retry_after_and_are_of_random_length(connect: Connect, pauses: list[float]) -> None:
     for _ in range(8):
         client, _network = connect(problem("backpressure", retryable=True), accepted)
