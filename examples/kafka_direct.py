@@ -8,8 +8,10 @@ LASTWORD_KAFKA, LASTWORD_TOPIC and LASTWORD_URL say where lastword is; without t
 import hashlib
 import json
 import os
+import secrets
 import subprocess
 import sys
+import time
 import uuid
 from datetime import UTC, datetime
 from typing import Any
@@ -48,11 +50,17 @@ def record_key(owner: str, scope: str, key: str | None = None) -> str:
     return "/".join(quote(part, safe="") for part in (owner, scope, key or ""))
 
 
+def uuid7() -> str:
+    """A UUID of version 7: what rises with time takes less room in lastword."""
+    number = time.time_ns() // 1_000_000 << 80 | 7 << 76 | secrets.randbits(12) << 64 | 2 << 62 | secrets.randbits(62)
+    return str(uuid.UUID(int=number))
+
+
 def envelope(owner: str, operation: str, **members: Any) -> dict[str, Any]:
     """An event of this service. A retry is the same envelope, with the same id."""
     return {
         "v": 1,
-        "event_id": str(uuid.uuid4()),  # better of version 7, where your library makes them
+        "event_id": uuid7(),
         "owner": owner,
         "scope": "global",
         "operation": operation,

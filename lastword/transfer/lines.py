@@ -102,7 +102,8 @@ _TYPES: Final[Mapping[str, type[Line]]] = {
 
 def line_text(line: Line) -> str:
     """The line as compact JSON; what was not given is left out."""
-    return jsontext.dump(line.model_dump(mode="json", exclude_unset=True) | {"type": line.type})
+    data = line.model_dump(mode="json", exclude_unset=not isinstance(line, HeaderLine))
+    return jsontext.dump({"type": line.type} | data)
 
 
 def read_line(data: Any) -> Line | None:

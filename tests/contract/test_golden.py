@@ -5,16 +5,20 @@
 | `records.jsonl` | a record of the log, by which build (its commit) or by another producer, and what it decodes to |
 | `log.jsonl`, `log-entries.jsonl` | the records of a whole log with their verdicts; the entries at its end |
 | `tokens.jsonl` | receipts and position tokens |
+| `export.jsonl`, `export-rows.jsonl` | an export; what an import makes of each of its lines that holds something |
 | `history.jsonl`, `entries.jsonl` | packed history records and entries, by which build |
 | `namespace.jsonl` | all keys of Redis after that log was projected |
 
-The last two rows hold under one fold version: a build with another projects anew. Texts longer than 500 characters are
-given as their SHA-256. The corpus only grows: what is new goes into files of its own, and a line of `SHA256SUMS` each.
+The last two rows of the table hold under one fold version: a build with another projects anew. Texts of more than 500
+characters are given as their SHA-256. The corpus only grows: what is new goes into files of its own, each with a line
+in `SHA256SUMS`.
 """
 
 import hashlib
 import json
 import uuid
+from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +27,9 @@ import msgspec
 import pytest
 import redis
 
+from lastword.transfer.lines import HeaderLine, line_text
+from lastword.transfer.own import LASTWORD
+from lastword.transfer.rows import Row
 from lastword_projector.engine.decode import Decoded, Event, LogRecord, Malformed
 from lastword_projector.engine.projection import FOLD_VERSION, EventRef, KeyRef, Needs
 from lastword_projector.engine.reading import RecordReader
@@ -146,6 +153,24 @@ class TestLog:
         assert str(demand) == token["text"]
 
 
+class TestExport:
+    def test_an_import_reads_from_an_export_what_it_read_first(self) -> None:
+        items = [item for line in lines("export.jsonl") for item in LASTWORD.items(line)]
+
+        rows = [row_shown(row) for row in map(LASTWORD.row, items) if row is not None]
+
+        assert rows == lines("export-rows.jsonl")
+
+    def test_each_line_fits_its_schema_and_the_header_says_of_which_version_it_is(self) -> None:
+        schema = json.loads((ROOT / "docs" / "export.schema.json").read_text("utf-8"))
+        written = HeaderLine(log_id="80e8279cb2c5d0a4", exported_at=datetime.now(UTC), owners=None, history=False)
+
+        for line in [*lines("export.jsonl"), json.loads(line_text(written))]:
+            jsonschema_rs.validate(schema, line)
+            if line["type"] == "header":
+                assert (line["schema"], line["version"]) == ("lastword-export", 1)
+
+
 class TestVersion1:
     """Members are frozen: an older reader would refuse for ever what has another one, and wait for none of it."""
 
@@ -245,6 +270,14 @@ def entry_shown(entry: Entry) -> dict[str, Any]:
     shown = {name: getattr(entry, name) for name in ("mark", "start", "started_at", "previous", "unresolved")}
     value = entry.record.value
     return shown | {"sequence": entry.record.sequence, "value": None if value is None else value.decode()}
+
+
+def row_shown(row: Row) -> dict[str, Any]:
+    """What an import takes from a line, without what is absent."""
+    shown = {name: part for name, part in asdict(row).items() if part is not None and name != "fields"}
+    times = {name: part.isoformat() for name, part in shown.items() if isinstance(part, datetime)}
+    found: dict[str, Any] = json.loads(json.dumps(shown | times))
+    return found
 
 
 def record_shown(record: Record) -> dict[str, Any]:

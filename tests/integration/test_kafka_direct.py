@@ -88,3 +88,4 @@ def test_a_service_that_writes_to_kafka_itself_is_understood_and_writes_right(re
     assert "verdict: counts added" in ran.stdout
     assert "value: brief said by kafka-direct" in ran.stdout
     assert "right: 2 events in " in ran.stdout
+    assert "hint" not in ran.stdout
