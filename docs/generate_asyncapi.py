@@ -40,7 +40,7 @@ WIRE: dict[str, dict[str, Json]] = {
         },
         "scope": SCOPE,
         "key": KEY,
-        "source_event_id": {"pattern": UUID, "description": ""},
+        "source_event_id": {"pattern": UUID, "description": "The id of that event"},
         "thread": NAME,
         "message": NAME,
         "span": {"minItems": 2, "maxItems": 2},
@@ -115,7 +115,7 @@ def document() -> Json:
 EVENTS = ["set", "delete", "say", "candidate"]
 CONTROL = ["genesis", "registry"]
 _OF_CANDIDATES: Json = dict.fromkeys(("source_event_id", "source_receipt", "span"), ABSENT)
-_ONLY_OF_SETS: Json = dict.fromkeys(("expires_at", "retires"), ABSENT)
+_ONLY_OF_SETS: Json = {"expires_at": ABSENT, "retires": {"maxItems": 0}}
 _ID = "0190b3c8-1f2e-7abc-8def-0123456789ab"
 
 
@@ -238,7 +238,6 @@ def _schemas() -> Json:
         for member, more in members.items():
             _narrow(schemas[name]["properties"][member], more)
     schemas["Envelope"]["required"] += ["v"]
-    schemas["Envelope"]["dependencies"] = {"source_receipt": ["source_event_id"]}
     for name in ("Genesis", "RegistryRecord"):
         schemas[name]["required"] = ["control", "v", *schemas[name].get("required", [])]
     return {name: _without_titles(schema) for name, schema in sorted(schemas.items())}

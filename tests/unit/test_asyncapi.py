@@ -11,8 +11,11 @@ import jsonschema_rs
 import pytest
 
 from lastword.conformance import Produced, check
+from lastword_projector.engine.decode import Event, actor_problem
+from lastword_schemas.envelope import Envelope
 from lastword_schemas.identity import record_key
 from lastword_schemas.partitions import partition_for
+from tests.unit.test_decode import ODD, SHAPES, read
 
 DOCS = Path(__file__).parents[2] / "docs"
 SCHEMA = Path(__file__).parents[1] / "support" / "asyncapi-3.0.0.schema.json.gz"
@@ -133,3 +136,21 @@ def test_the_hashes_and_partitions_on_the_page_are_those_of_the_table_for_other_
     assert {(owner, int(murmur2), int(partition)) for owner, murmur2, partition in rows} <= {
         (vector["owner"], vector["murmur2"], vector["partition"]) for vector in vectors
     }
+
+
+NOT_INSTANTS = Envelope.model_fields.keys() - {"occurred_at", "published_at", "expires_at"}
+"""Of instants the reader takes more forms than RFC 3339 has, which is what the contract asks for."""
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape['operation']}-{len(shape)}")
+def test_whatever_the_reader_takes_fits_exactly_one_message(shape: dict[str, Any]) -> None:
+    components = DOCUMENT["components"]
+    kinds = [components["messages"][message]["payload"] for message in EVENTS]
+    validator = jsonschema_rs.Draft7Validator({"oneOf": kinds, "components": components})
+    changed = [shape, *(shape | {name: value} for name in NOT_INSTANTS for value in ODD)]
+
+    events = [(data, read(json.dumps(data).encode())) for data in changed]
+    taken = [data for data, event in events if isinstance(event, Event) and actor_problem(event) is None]
+
+    assert len(taken) > len(NOT_INSTANTS)
+    assert [data for data in taken if not validator.is_valid(data)] == []
