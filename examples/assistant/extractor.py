@@ -1,6 +1,7 @@
 """The extractor: it reads turns in the background and suggests what they mean, as late as its model makes it."""
 
 import asyncio
+import itertools
 
 from examples.assistant.chat import Turn
 from lastword import AsyncClient
@@ -23,14 +24,14 @@ class Extractor:
         self._client, self._turns = client, turns
 
     async def run(self) -> None:
-        """Read turns until cancelled; those that it has begun with it finishes."""
+        """Read turns until cancelled."""
         async with asyncio.TaskGroup() as reading:
-            while True:
+            for number in itertools.count():
                 turn = await self._turns.get()
-                reading.create_task(self._read(turn, late_by_s=0.05 * self._turns.qsize()))
+                reading.create_task(self._read(turn, thinks_s=1.5 / 2**number))
 
-    async def _read(self, turn: Turn, late_by_s: float) -> None:
-        await asyncio.sleep(late_by_s)  # the model thinks: about the first of several turns for the longest time
+    async def _read(self, turn: Turn, thinks_s: float) -> None:
+        await asyncio.sleep(thinks_s)  # the model: it takes longest for what was said first
         memory = self._client.user(turn.person)
         for words, (key, value) in WORDS.items():
             if (at := turn.text.find(words)) >= 0:
