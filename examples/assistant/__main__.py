@@ -39,9 +39,8 @@ async def main() -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await extractor
         for event in await at_chat.user(ada).events():
-            print(
-                f"  {event.position.sequence:>4}  {event.operation:<6} {event.key or '':<18} {event.effect or event.reason}"
-            )
+            made = event.effect or event.reason
+            print(f"  {event.position.sequence:>4}  {event.operation:<6} {event.key or '':<18} {made}")
 
 
 if __name__ == "__main__":
