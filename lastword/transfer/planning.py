@@ -70,18 +70,17 @@ def plan(
         planned = iter(statements)
     owner, last = "", dict[tuple[str, str, str], int]()
     for one in planned:
-        if isinstance(one, Statement):
-            if one.place[0] != owner:
-                owner, last = one.place[0], {}
-            hours = (one.said_at - _FIRST_HOUR).total_seconds() // 3600
-            ordinal = max(0, min(int(hours), limits.MAX_BACKFILL), last.get(one.place, -1) + 1)
-            if ordinal > limits.MAX_BACKFILL:
-                yield LeftOut(one.number, one.origin_id, "there are too many statements of its key", wanted=False)
-                continue
-            last[one.place] = ordinal
-            yield replace(one, draft=one.draft | {"backfill": ordinal})
-        else:
+        if isinstance(one, LeftOut):
             yield one
+            continue
+        if one.place[0] != owner:
+            owner, last = one.place[0], {}
+        ordinal = max(_hours(one.said_at), last.get(one.place, -1) + 1)
+        if ordinal > limits.MAX_BACKFILL:
+            yield LeftOut(one.number, one.origin_id, "there are too many statements of its key", wanted=False)
+            continue
+        last[one.place] = ordinal
+        yield replace(one, draft=one.draft | {"backfill": ordinal})
 
 
 def declarations(statements: Iterable[Statement]) -> str:
@@ -96,6 +95,10 @@ def declarations(statements: Iterable[Statement]) -> str:
         lines += [f'min_authority = "{authority}"'] if authority is Authority.INFERRED else []
         lines.append("")
     return "\n".join(lines)
+
+
+def _hours(said_at: datetime) -> int:
+    return max(0, min(int((said_at - _FIRST_HOUR).total_seconds() // 3600), limits.MAX_BACKFILL))
 
 
 def _by_owner_and_time(statement: Statement) -> tuple[str, datetime, int]:

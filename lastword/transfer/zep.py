@@ -23,13 +23,14 @@ def _items(document: Any) -> Iterable[Any]:
 
 
 def _row(item: Any) -> Row:
-    fields = item if _is_object(item) else {}
+    ident = text_of(item, "uuid", "uuid_")
+    fields = item | {"uuid": ident, "user_id": item.get("user_id", item.get("group_id"))}
     return Row(
-        origin_id=text_of(item, "uuid"),
+        origin_id=ident,
         value=text_of(item, "fact"),
         said_at=time_of(item, "valid_at", "created_at"),
         expires_at=time_of(item, "invalid_at", "expired_at"),
-        fields=fields if "user_id" in fields else fields | {"user_id": fields.get("group_id")},
+        fields=fields,
     )
 
 

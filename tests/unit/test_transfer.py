@@ -2,10 +2,14 @@
 
 import io
 import json
+import random
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lastword.transfer.files import is_whole, read_items
 from lastword.transfer.langgraph import LANGGRAPH
@@ -16,8 +20,10 @@ from lastword.transfer.own import LASTWORD
 from lastword.transfer.planning import LeftOut, Statement, declarations, plan
 from lastword.transfer.rows import Origin
 from lastword.transfer.zep import ZEP
+from lastword_schemas.drafts import EventDraft, read_draft, to_envelope
 from lastword_schemas.errors import InvalidInput
 from lastword_schemas.registry import parse_registry_file
+from tests.support.logs import ADA, PUBLISHED_AT, Log, project
 
 MEMORY = {
     "id": "5d3c7b1e-0001",
@@ -106,9 +112,13 @@ def test_a_memory_of_mem0_is_inferred_and_has_a_key_of_its_own(wrap: Any) -> Non
     }
 
 
-def test_an_expiration_date_of_mem0_is_when_it_expires() -> None:
-    (draft,) = drafts(MEM0, [MEMORY | {"expiration_date": "2027-01-01"}])
-    assert draft["expires_at"] == "2027-01-01T00:00:00Z"
+@pytest.mark.parametrize(
+    ("date", "expires_at"),
+    [("2026-12-31", "2027-01-01T00:00:00Z"), ("2026-12-31T10:00:00+01:00", "2026-12-31T09:00:00Z")],
+)
+def test_a_memory_of_mem0_applies_to_the_end_of_its_expiration_date(date: str, expires_at: str) -> None:
+    (draft,) = drafts(MEM0, [MEMORY | {"expiration_date": date}])
+    assert draft["expires_at"] == expires_at
 
 
 @pytest.mark.parametrize(
@@ -226,6 +236,8 @@ def test_a_mapping_that_is_wrong_is_refused_by_its_name(text: str, field: str | 
     ("origin", "item", "told"),
     [
         (MEM0, MEMORY | {"id": None}, "no id"),
+        (MEM0, MEMORY | {"expiration_date": 20261231}, "expiration_date is no time"),
+        (ZEP, [], "not a JSON object"),
         (MEM0, MEMORY | {"memory": ""}, "no memory"),
         (MEM0, MEMORY | {"user_id": None}, "no user_id"),
         (MEM0, MEMORY | {"updated_at": "lately"}, "updated_at is no time"),
@@ -287,6 +299,35 @@ def test_the_same_row_has_the_same_id_in_every_file_and_another_when_it_has_chan
     changed = {"memory": "Prefers morning flights."}, {"user_id": "grace"}, {"updated_at": "2025-03-01T00:00:00Z"}
     ids = {drafts(MEM0, [MEMORY | change], key="one")[0]["event_id"] for change in ({}, *changed)}
     assert len(ids) == 4
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 400), st.sampled_from("abc")), min_size=1, max_size=8, unique_by=lambda row: row[0]
+    ),
+    st.randoms(use_true_random=False),
+)
+@settings(max_examples=50, deadline=None)
+def test_overlapping_exports_in_any_order_leave_what_was_said_last(
+    said: list[tuple[int, str]], order: random.Random
+) -> None:
+    first = datetime(2025, 1, 1, tzinfo=UTC)
+    rows = [
+        {"id": str(hour), "memory": text, "user_id": "ada", "updated_at": str(first + timedelta(hours=hour))}
+        for hour, text in said
+    ]
+    files = [order.sample(rows, order.randint(1, len(rows))) for _ in range(3)] + [rows]
+    order.shuffle(files)
+    log = Log()
+    for file in files:
+        for draft in drafts(MEM0, file, key="guess"):
+            log.put(to_envelope(read_draft(draft, EventDraft), event_id="", published_at=PUBLISHED_AT))
+    stores = project(log)
+    entry = stores.entry(ADA, "guess")
+    assert entry is not None
+    assert not entry.unresolved
+    assert stores.value(ADA, "guess") == max(said)[1]
+    assert {record.verdict for record in stores.records(ADA)} <= {"added", "updated", "restated", "late", "duplicate"}
 
 
 # --- declarations and whole files
