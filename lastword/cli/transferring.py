@@ -1,13 +1,12 @@
 """Commands that move memories: export, import."""
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, TextIO
+from typing import Annotated, Any
 
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -17,6 +16,7 @@ from lastword.cli import render
 from lastword.cli.client import Api, connect
 from lastword.cli.exporting import export_lines
 from lastword.cli.importing import Imported, Prospect, look, publish
+from lastword.cli.streams import STDIO, opened, written
 from lastword.settings import ConnectionSettings
 from lastword.transfer.files import is_whole, read_items
 from lastword.transfer.langgraph import LANGGRAPH
@@ -33,7 +33,6 @@ from lastword_schemas.identity import Owner
 
 PANEL = "Move"
 
-_STDIO = Path("-")
 _ORIGINS = {origin.name: origin for origin in (LASTWORD, MEM0, ZEP, LANGGRAPH)}
 
 
@@ -61,7 +60,7 @@ def export_(
     ] = None,
     everybody: Annotated[bool, typer.Option("--all", help="Everybody; asks Redis who there is.")] = False,
     history: Annotated[bool, typer.Option("--history", help="All events, too.")] = False,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file; - is standard output.")] = _STDIO,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file; - is standard output.")] = STDIO,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of a line instead.")] = False,
 ) -> None:
     """Write what applies for an owner, or for everybody, as JSON lines; tombstones and expired values too."""
@@ -71,7 +70,7 @@ def export_(
     if bool(owner) == everybody:
         raise InvalidInput("say whose: --owner user:ada, or --all", field="--owner")
     named = None if everybody else [str(Owner.parse(text)) for text in owner or ()]
-    with connect() as api, _shown("export", "owners") as told, _written(output) as file:
+    with connect() as api, _shown("export", "owners") as told, written(output) as file:
         owners = _everybody(history=history) if named is None else named
         done = 0
         for line in export_lines(api, owners, named, datetime.now(UTC), history=history):
@@ -79,10 +78,8 @@ def export_(
             if line.type == "owner":
                 done += 1
                 told.update(done)
-    if output != _STDIO:
-        counts = (
-            f"{line.owners:,} owners, {line.entries:,} entries, {line.events:,} events" if line.type == "end" else ""
-        )
+    if output != STDIO and line.type == "end":
+        counts = f"{line.owners:,} owners, {line.entries:,} entries, {line.events:,} events"
         render.console(stderr=True).print(Text.assemble(("exported ", "green"), counts))
 
 
@@ -110,16 +107,16 @@ def import_(
 
     They fill only what nothing here has touched: no value that was said since, no tombstone. Twice adds nothing.
     """
-    if file != _STDIO and not file.is_file():
+    if file != STDIO and not file.is_file():
         raise InvalidInput(f"there is no file {file}", field="FILE")
     source = _ORIGINS[origin.value]
     rules = [] if mapping is None else read_mapping(mapping.read_text("utf-8"), name=str(mapping))
     usual = Rule(owner=owner, scope=scope, key=key, authority=authority)
-    if source is LASTWORD and file != _STDIO and not is_whole(file):
+    if source is LASTWORD and file != STDIO and not is_whole(file):
         _warn(f"{file} has no last line of an export: it was cut off, what is missing is not imported")
-    with connect() as api, _opened(file) as opened:
+    with connect() as api, opened(file) as lines:
         api.log_id()  # that it is there and ready is seen at once; from here on it is waited for
-        planned = plan(read_items(opened, source), source, rules, usual, service)
+        planned = plan(read_items(lines, source), source, rules, usual, service)
         code = _dry_run(api, planned, rows, json=json) if dry_run else _import(api, planned, json=json)
     if code:
         raise typer.Exit(code)
@@ -236,35 +233,6 @@ def _everybody(*, history: bool) -> Iterator[str]:
     from lastword.running import open_store  # with the whole API behind it: slow
 
     return open_store(ConnectionSettings()).owners(with_history=history)
-
-
-@contextmanager
-def _written(path: Path) -> Iterator[TextIO]:
-    """The file, which is there under its name only once it is whole."""
-    if path == _STDIO:
-        yield sys.stdout
-        return
-    partial = path.with_name(f"{path.name}.partial")
-    try:
-        file = partial.open("w", encoding="utf-8")
-    except OSError as error:
-        raise InvalidInput(f"{partial} cannot be written ({error.strerror})", field="--output") from error
-    try:
-        with file:
-            yield file
-        partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
-    if path == _STDIO:
-        yield sys.stdin.buffer
-    else:
-        with path.open("rb") as file:
-            yield file
 
 
 class _Told:

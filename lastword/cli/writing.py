@@ -1,10 +1,9 @@
 """Commands that write: publish, replay."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any
 
 import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -14,6 +13,7 @@ from lastword.cli import render
 from lastword.cli.client import Api, connect
 from lastword.cli.journal import Journal
 from lastword.cli.replaying import Replayed, replay_lines
+from lastword.cli.streams import STDIO, opened
 from lastword_schemas import jsontext
 from lastword_schemas.authority import Authority, Role
 from lastword_schemas.errors import InvalidInput
@@ -22,7 +22,6 @@ from lastword_schemas.identity import GLOBAL
 PANEL = "Write"
 
 _WAIT_MS = 10_000
-_STDIN = Path("-")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -117,7 +116,7 @@ def replay(
     it is run again, and adds nothing twice: FILE.replaying keeps how far it is. With event ids, replaying a whole file
     again changes nothing.
     """
-    if file != _STDIN and not file.is_file():
+    if file != STDIO and not file.is_file():
         raise InvalidInput(f"there is no file {file}", field="FILE")
     with connect() as api:
         replayed = _replay(api, file, batch, wait=wait, to_people=not json)
@@ -206,9 +205,9 @@ def _replay(api: Api, file: Path, batch: int, *, wait: bool, to_people: bool) ->
         TextColumn("{task.fields[events]} events"),
         TimeRemainingColumn(),
     )
-    size = None if file == _STDIN else file.stat().st_size
+    size = None if file == STDIO else file.stat().st_size
     shown = Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal)
-    with _journal(file) as journal, shown as progress, _opened(file) as lines:
+    with _journal(file) as journal, shown as progress, opened(file) as lines:
         task = progress.add_task("replay", total=size, events=0)
 
         def done(events: int, bytes_done: int) -> None:
@@ -220,7 +219,7 @@ def _replay(api: Api, file: Path, batch: int, *, wait: bool, to_people: bool) ->
 @contextmanager
 def _journal(file: Path) -> Iterator[Journal | None]:
     """What is kept of how far a file is; of standard input nothing is."""
-    if file == _STDIN:
+    if file == STDIO:
         yield None
         return
     journal = Journal.open(file)
@@ -228,15 +227,6 @@ def _journal(file: Path) -> Iterator[Journal | None]:
         yield journal
     finally:
         journal.close()
-
-
-@contextmanager
-def _opened(file: Path) -> Iterator[BinaryIO]:
-    if file == _STDIN:
-        yield sys.stdin.buffer
-    else:
-        with file.open("rb") as lines:
-            yield lines
 
 
 def _tell_counts(replayed: Replayed) -> None:
