@@ -20,6 +20,10 @@ from lastword_schemas.positions import Demand
 DEFAULT_URL: Final = "http://127.0.0.1:7411"
 DEFAULT_SERVICE: Final = "python-client"
 
+_CONNECTIONS: Final = 100
+_IDLE_S: Final = 4.0
+"""A connection that was idle so long is not used again: at 5 s the API closes it."""
+
 Position = str | Demand
 """A receipt, a position token, or the text of either."""
 
@@ -47,7 +51,14 @@ class Opened:
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
-        return {"base_url": self._url, "headers": headers, "trust_env": not _is_local(self._url.host)}
+        return {
+            "base_url": self._url,
+            "headers": headers,
+            "limits": httpx.Limits(
+                max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS, keepalive_expiry=_IDLE_S
+            ),
+            "trust_env": not _is_local(self._url.host),
+        }
 
     def _deadline(self) -> Deadline:
         return Deadline(self._timeout)

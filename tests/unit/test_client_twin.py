@@ -1,16 +1,20 @@
 """There is one client: the blocking one is written from the asynchronous one."""
 
+import asyncio
 import importlib.util
 import inspect
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, assert_type
 
 import pytest
+from pydantic import TypeAdapter
 
 import lastword
-from lastword import AsyncClient, AsyncMemory, Client, Memory
+from lastword import AsyncClient, AsyncMemory, Client, Memory, Receipt, Value
+from lastword.testing import InMemoryLastword
+from lastword_schemas.answers import Version
 
 TOOL = Path(__file__).parents[2] / "tools" / "blocking.py"
 
@@ -68,3 +72,29 @@ def test_every_public_name_can_be_imported_and_no_other() -> None:
     assert dir(lastword) == lastword.__all__ == sorted(lastword.__all__)
     with pytest.raises(AttributeError, match="nothing_of_this_name"):
         _ = lastword.nothing_of_this_name
+
+
+def test_types_are_seen_through_both_clients() -> None:
+    """`make check` is the judge of the types; that they are true is seen by running it."""
+
+    def blocking(ada: Memory) -> None:
+        assert_type(ada.set("age", 7), Receipt)
+        assert_type(ada.get("age"), Value[Any])
+        assert_type(ada.get("age", as_type=int), Value[int])
+        assert_type(ada.get("age", as_type=int).value_or(None), int | None)
+        assert_type(ada.get("age", as_type=TypeAdapter(Literal[7])).value, Literal[7])
+        assert_type(ada.get_many(["age"]), dict[str, Value[Any]])
+        assert_type(ada.history("age"), list[Version])
+        assert_type(ada.scope("global").within(1.0).after(ada.position or ""), Memory)
+
+    async def awaiting(ada: AsyncMemory) -> None:
+        assert_type(await ada.set("age", 7), Receipt)
+        assert_type(await ada.get("age"), Value[Any])
+        assert_type(await ada.get("age", as_type=int), Value[int])
+        assert_type(await ada.get_many(["age"]), dict[str, Value[Any]])
+        assert_type(await ada.history("age"), list[Version])
+        assert_type(ada.scope("global").within(1.0).after(ada.position or ""), AsyncMemory)
+
+    with InMemoryLastword({"age": {}}) as memory, memory.client() as client:
+        blocking(client.user("ada"))
+        asyncio.run(awaiting(memory.async_client().user("ada")))
