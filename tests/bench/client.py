@@ -17,7 +17,7 @@ from tests.bench.bench import Bench, Options
 from tests.bench.latency import open_api
 from tests.bench.pipeline import Pipeline
 from tests.bench.show import figure, progress
-from tests.bench.stage import Stage, open_stage
+from tests.bench.stage import open_stage
 
 READS, BLOCK = 4_000, 100
 KEYS, MANY = 50, 40
@@ -43,15 +43,11 @@ def run(options: Options) -> bool:
         open_stage(options.broker) as stage,
         Pipeline(stage, "client", registry, partitions=options.partitions) as pipeline,
         pipeline.working(),
+        open_api(stage, pipeline) as port,
     ):
         figure(stage.versions)
-        held += [_with_api(stage, pipeline, part) for part in wanted]
+        held += [part(f"http://127.0.0.1:{port}") for part in wanted]
     return all(held)
-
-
-def _with_api(stage: Stage, pipeline: Pipeline, part: Callable[[str], bool]) -> bool:
-    with open_api(stage, pipeline) as port:
-        return part(f"http://127.0.0.1:{port}")
 
 
 def _read(url: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench import latency, size
+from tests.bench import client, latency, size
 from tests.bench.bench import Options
 from tests.support.services import require_local_kafka
 
@@ -261,6 +261,16 @@ def test_size_counts_all_keys_and_holds_within_its_bars(
 def test_size_fails_above_a_bar(small: pytest.MonkeyPatch) -> None:
     small.setattr(size, "SIZES", {1: 0.5})
     assert not size.run(Options(Path()))
+
+
+def test_the_import_of_the_client_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(client, "IMPORTS", 1)
+    monkeypatch.setattr(client, "IMPORT_MS", 0.0)
+
+    assert not client.run(Options(Path(), only=("import",)))
+    assert re.search(r"`import lastword`: \d+ \[\d+ - \d+\] ms", capsys.readouterr().out)
 
 
 @pytest.mark.real

@@ -182,6 +182,22 @@ def test_what_the_door_refuses_is_refused_with_its_code_and_not_sent_again(conne
     assert len(network.requests) == 1
 
 
+def test_a_refusal_is_an_answer_even_if_an_earlier_attempt_had_none(connect: Connect) -> None:
+    client, _ = connect(NO_ANSWER, problem("undeclared-key"))
+
+    with pytest.raises(Refused):
+        client.user("ada").set("mail.tone", "brief")
+
+
+def test_what_lastword_calls_not_retryable_is_not_tried_again(connect: Connect) -> None:
+    client, network = connect(problem("of-tomorrow", status=503, retryable=False))
+
+    with pytest.raises(Unavailable):
+        client.user("ada").get("mail.tone")
+
+    assert len(network.requests) == 1
+
+
 def test_an_event_that_kafka_refuses_is_not_in_the_log(connect: Connect) -> None:
     client, network = connect(problem("publish-failed"))
 

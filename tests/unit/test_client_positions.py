@@ -105,6 +105,15 @@ def test_a_position_of_a_log_that_is_gone_is_said_once_and_then_forgotten() -> N
     assert ada.position == str(token(2, log=OTHER_LOG))
 
 
+def test_what_a_new_log_answers_replaces_what_was_seen_of_the_old_one() -> None:
+    seen = Seen(ADA)
+
+    seen.note(token(9))
+    seen.note(token(2, log=OTHER_LOG))
+
+    assert seen.newest == token(2, log=OTHER_LOG)
+
+
 def test_what_was_seen_is_the_newest_whatever_thread_saw_it() -> None:
     seen = Seen(ADA)
     start = threading.Barrier(4)
