@@ -234,9 +234,11 @@ class ProducerCheck:
 
     def _verdict(self, made: Record, *, whole: bool) -> list[tuple[str, str]]:
         if made.verdict == "duplicate":
-            return [("duplicate", f"a copy of the event at sequence {(made.related or (0,))[0]}")]
+            return [("duplicate", "a copy of an earlier event")]
         if made.reason is None:
             return []
+        if made.reason == Reason.EVENT_ID_REUSED:  # the verdict names a sequence, which has no meaning outside a log
+            return [(made.reason, "an earlier event of the owner has the id, with other content")]
         if not whole and made.reason in _OF_THE_PAST:
             self._unchecked["citations and conditions on events before those that were read"] = None
             return []
