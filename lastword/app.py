@@ -2,12 +2,13 @@
 
 from contextlib import AbstractAsyncContextManager
 from importlib.metadata import version
-from typing import Any, Protocol
+from typing import Literal, Protocol
 
 from fastapi import FastAPI, Response
 from fastapi_offline import FastAPIOffline
 from starlette.middleware.gzip import GZipMiddleware
 
+from lastword.openapi import ANY_PROBLEM, DESCRIPTION, complete_openapi
 from lastword.problems import answer_with_problems
 from lastword.request_log import RequestLog
 from lastword_producers.desk import Desk
@@ -15,15 +16,30 @@ from lastword_producers.log_identity import LogIdentity
 from lastword_producers.routes import write_router
 from lastword_query_api.readings import ReaderPort, Readings
 from lastword_query_api.routes import read_router
-from lastword_schemas import jsontext
 from lastword_schemas.errors import LastwordError
-from lastword_schemas.problems import MEDIA_TYPE
+from lastword_schemas.model import Answer
 
 _WORTH_PACKING = 1_500
 """Bytes from which on an answer is compressed: more than the answer on one key has, which fits into one packet."""
 _PACKING = 5
 """zlib's level."""
-_PROBLEM = {"schema": {"$ref": "#/components/schemas/Problem"}}
+
+
+class Alive(Answer):
+    """The process answers."""
+
+    status: Literal["ok"] = "ok"
+    version: str
+
+
+class Readiness(Answer):
+    """Whether reads and writes can be answered."""
+
+    status: Literal["ok", "failing"]
+    problems: dict[str, str]
+    """What keeps `reads` or `writes` from being answered."""
+    log_id: str | None
+    """The log that is written to; None as long as it is not found."""
 
 
 class Parts(Protocol):
@@ -55,46 +71,32 @@ def create_app(parts: Parts) -> FastAPI:
         version=version("lastword"),
         summary="The memory service for assistants that must not bring back an old preference.",
         lifespan=lambda _: parts.running(),
-        responses={"default": {"description": "A problem document", "content": {MEDIA_TYPE: _PROBLEM}}},
+        description=DESCRIPTION,
+        responses=ANY_PROBLEM,
+        separate_input_output_schemas=False,
     )
     app.include_router(write_router(lambda _: parts.get_desk()))
     app.include_router(read_router(lambda _: parts.readings))
     _add_health(app, parts)
     answer_with_problems(app)
-    _add_openapi(app)
+    complete_openapi(app)
     app.add_middleware(GZipMiddleware, minimum_size=_WORTH_PACKING, compresslevel=_PACKING)
     app.add_middleware(RequestLog)
     return app
 
 
-def _add_openapi(app: FastAPI) -> None:
-    """Bodies that routes read themselves bring their definitions along: put them where the references look."""
-    generate = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            document = generate()
-            components = document["components"]["schemas"]
-            for operation in (operation for path in document["paths"].values() for operation in path.values()):
-                for media in operation.get("requestBody", {}).get("content", {}).values():
-                    schema = media["schema"]
-                    for model in schema.get("anyOf", [schema]):
-                        for name, definition in model.pop("$defs", {}).items():
-                            components.setdefault(name, definition)
-        return generate()
-
-    app.openapi = openapi  # type: ignore[method-assign]
-
-
 def _add_health(app: FastAPI, parts: Parts) -> None:
-    @app.get("/healthz", tags=["health"], summary="Whether this process is alive")
-    async def healthz() -> dict[str, str]:
-        return {"status": "ok", "version": app.version}
-
-    not_ready: dict[int | str, dict[str, Any]] = {503: {"description": "What cannot be answered, and why"}}
+    @app.get("/healthz", tags=["health"], operation_id="is_alive", summary="Whether this process is alive")
+    async def healthz() -> Alive:
+        return Alive(version=app.version)
 
     @app.get(
-        "/readyz", responses=not_ready, tags=["health"], summary="Whether reads and writes can be answered; if not, why"
+        "/readyz",
+        response_model=Readiness,
+        responses={503: {"model": Readiness, "description": "What cannot be answered, and why"}},
+        tags=["health"],
+        operation_id="is_ready",
+        summary="Whether reads and writes can be answered; if not, why",
     )
     async def readyz() -> Response:
         problems: dict[str, str] = {}
@@ -116,5 +118,7 @@ def _add_health(app: FastAPI, parts: Parts) -> None:
                 problems["reads"] = f"the projection is of log {first.genesis.log_id}, the live log is {log.log_id}"
         except LastwordError as error:
             problems["reads"] = error.message
-        body = {"status": "failing" if problems else "ok", "problems": problems, "log_id": log and log.log_id}
-        return Response(jsontext.dump(body), 503 if problems else 200, media_type="application/json")
+        found = Readiness(
+            status="failing" if problems else "ok", problems=problems, log_id=None if log is None else log.log_id
+        )
+        return Response(found.model_dump_json(), 503 if problems else 200, media_type="application/json")

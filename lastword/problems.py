@@ -46,8 +46,13 @@ def answer_with_problems(app: FastAPI) -> None:
     async def http_error(request: Request, error: HTTPException) -> Response:
         if error.status_code == 405:
             refusal = MethodNotAllowed(f"{request.method} is not a method of this route")
-            return problem_answer(refusal, error.headers)
+            return problem_answer(refusal, {"Allow": ", ".join(_methods(app, request.url.path))})
         return problem_answer(NotFound("there is no such route; the page of the API is /docs"))
+
+
+def _methods(app: FastAPI, path: str) -> list[str]:
+    """What can be asked of a path. Several routes may have it; its own answer to a wrong method would name one's."""
+    return sorted({method.upper() for method in app.openapi()["paths"].get(path, {"get": None})})
 
 
 def _invalid_parameter(error: RequestValidationError) -> LastwordError:

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 
 from lastword_producers import json_lines
 from lastword_producers.desk import Desk, DraftKind, Settled
-from lastword_schemas import limits
+from lastword_schemas import examples, jsontext, limits
 from lastword_schemas.answers import BatchAnswer, ItemAnswer, ReceiptAnswer
 from lastword_schemas.authority import Authority, Role
 from lastword_schemas.bodies import body_docs, read_json
@@ -67,7 +67,7 @@ class DeleteQuery(WriteQuery):
     owner: OwnerText
     scope: ScopeText
     key: KeyText
-    service: ServiceName
+    service: ServiceName = Field(examples=["settings"])
     role: Role = Role.SERVICE
     authority: Authority = Authority.STATED
     event_id: EventId | None = None
@@ -100,8 +100,10 @@ def write_router(desk: Callable[[Request], Desk]) -> APIRouter:
         response_model=ItemAnswer | BatchAnswer,
         responses=_answers(is_batch=True),
         status_code=_ACCEPTED,
+        response_description="Every event is in the log",
+        operation_id="publish_events",
         summary="Publish one statement or turn, or many as {events: [...]} or as JSON lines",
-        openapi_extra=body_docs(EventDraft, EventBatch, lines=EventDraft) | query_docs(WriteQuery, _KEY),
+        openapi_extra=_body(EventDraft, EventBatch, examples.EVENTS) | query_docs(WriteQuery, _KEY),
     )
     async def events(request: Request) -> Response:
         return await _write(request, desk(request), EventDraft, "events")
@@ -111,8 +113,10 @@ def write_router(desk: Callable[[Request], Desk]) -> APIRouter:
         response_model=ItemAnswer | BatchAnswer,
         responses=_answers(is_batch=True),
         status_code=_ACCEPTED,
+        response_description="Every event is in the log",
+        operation_id="publish_candidates",
         summary="Publish one candidate, or many as {candidates: [...]} or as JSON lines",
-        openapi_extra=body_docs(CandidateDraft, CandidateBatch, lines=CandidateDraft) | query_docs(WriteQuery, _KEY),
+        openapi_extra=_body(CandidateDraft, CandidateBatch, examples.CANDIDATES) | query_docs(WriteQuery, _KEY),
     )
     async def candidates(request: Request) -> Response:
         return await _write(request, desk(request), CandidateDraft, "candidates")
@@ -122,6 +126,8 @@ def write_router(desk: Callable[[Request], Desk]) -> APIRouter:
         response_model=ItemAnswer,
         responses=_answers(is_batch=False),
         status_code=_ACCEPTED,
+        response_description="Every event is in the log",
+        operation_id="delete_value",
         summary="Publish a tombstone for one key",
         openapi_extra=query_docs(DeleteQuery, _KEY),
     )
@@ -144,6 +150,16 @@ def write_router(desk: Callable[[Request], Desk]) -> APIRouter:
     return router
 
 
+def _body(one: type[Model], several: type[Model], shown: dict[str, Any]) -> dict[str, Any]:
+    """The OpenAPI part on the body of a write."""
+    docs = body_docs(one, several, examples=shown)
+    lines = f"One JSON document a line, each as of `{one.__name__}`; empty lines are passed over."
+    first = next(iter(shown.values()))
+    media = {"schema": {"description": lines}, "example": f"{jsontext.dump(first)}\n" * 2}
+    docs["requestBody"]["content"][json_lines.MEDIA_TYPE] = media
+    return docs
+
+
 def _answers(*, is_batch: bool) -> dict[int | str, dict[str, Any]]:
     """The OpenAPI part on answers other than `accepted`. A problem may also be that of every item of a batch."""
     problems = problem_docs(*_CODES, *(("request-too-large",) if is_batch else ()))
@@ -156,7 +172,7 @@ def _answers(*, is_batch: bool) -> dict[int | str, dict[str, Any]]:
     applied |= {
         "model": ItemAnswer | BatchAnswer,
         "description": applied["description"] + "; or JSON lines were sent: an ItemAnswer a line",
-        "content": {json_lines.MEDIA_TYPE: {"schema": {"type": "string"}}},
+        "content": {json_lines.MEDIA_TYPE: {"schema": {"description": "One `ItemAnswer` a line."}}},
     }
     return problems | {_APPLIED: applied, _MIXED: {"model": BatchAnswer, "description": "The events fared differently"}}
 

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_va
 from lastword_query_api.boundary import Boundary
 from lastword_query_api.etags import etag_of, has_it
 from lastword_query_api.readings import Asked, Readings
-from lastword_schemas import limits
+from lastword_schemas import examples, limits
 from lastword_schemas.answers import HistoryAnswer, InspectionRecord, OutcomeAnswer, ProfileAnswer, ValuesAnswer
 from lastword_schemas.bodies import body_docs, read_json
 from lastword_schemas.envelope import EventId, KeyText, OwnerText, ScopeText
@@ -17,11 +17,12 @@ from lastword_schemas.errors import InvalidInput
 from lastword_schemas.headers import AT_LEAST, POSITION
 from lastword_schemas.identity import GLOBAL, check_key, check_scope, scope_chain
 from lastword_schemas.model import Model
-from lastword_schemas.positions import parse_demand
+from lastword_schemas.positions import DEMAND_PATTERN, parse_demand
 from lastword_schemas.problems import problem_docs
 from lastword_schemas.queries import header_docs, query_docs, read_query
 
 Limit = Annotated[int, Field(ge=1, le=limits.MAX_PAGE, description="items of one page")]
+Page = Annotated[str | None, Field(description="`next_page` of the answer before", json_schema_extra={"minLength": 1})]
 WaitMs = Annotated[
     int, Field(ge=0, le=limits.MAX_WAIT_MS, description="how long `at_least` may be waited for, in milliseconds")
 ]
@@ -33,7 +34,11 @@ class Demanding(Model):
     model_config = ConfigDict(strict=False)
 
     owner: OwnerText
-    at_least: str | None = Field(default=None, description="a receipt or position token: answer nothing older")
+    at_least: str | None = Field(
+        default=None,
+        description="a receipt or position token: answer nothing older",
+        json_schema_extra={"pattern": DEMAND_PATTERN},
+    )
     wait_ms: WaitMs = 1_000
 
     def asked(self, boundary: Boundary | None = None) -> Asked:
@@ -46,9 +51,15 @@ class Bounded(Demanding):
     """What every read of state or history takes."""
 
     as_of: str | None = Field(
-        default=None, description="what had been said by then: a sequence or an RFC 3339 instant, inclusive"
+        default=None,
+        description="what had been said by then: a sequence or an RFC 3339 instant, inclusive",
+        json_schema_extra={"minLength": 1},
     )
-    known_at: str | None = Field(default=None, description="what the log held by then: a sequence, inclusive")
+    known_at: str | None = Field(
+        default=None,
+        description="what the log held by then: a sequence, inclusive",
+        json_schema_extra={"pattern": "^[0-9]{1,16}$"},
+    )
 
     def asked(self, boundary: Boundary | None = None) -> Asked:
         """The demand and the boundary, read. Raises InvalidInput."""
@@ -69,7 +80,9 @@ class ProfileQuery(Bounded):
     scope: ScopeText | None = Field(default=None, description="only this scope; default: all")
     everything: bool = Field(default=False, description="tombstones and expired values too")
     limit: Limit = 100
-    page: str | None = None
+    page: str | None = Field(
+        default=None, description="`next_page` of the answer before", json_schema_extra={"minLength": 1}
+    )
 
 
 class HistoryQuery(Bounded):
@@ -81,13 +94,15 @@ class HistoryQuery(Bounded):
         default=None, description="`versions` (default with a key) or `events` (default without one)"
     )
     limit: Limit = 100
-    page: str | None = None
+    page: str | None = Field(
+        default=None, description="`next_page` of the answer before", json_schema_extra={"minLength": 1}
+    )
 
 
 class OutcomeQuery(Demanding):
     """Parameters of `GET /v1/outcomes`."""
 
-    id: EventId
+    id: EventId = Field(examples=[examples.EVENT_ID])
 
 
 def _each(field: str, check: Callable[[str], str]) -> Callable[[list[str]], list[str]]:
@@ -163,6 +178,8 @@ def read_router(readings: Callable[[Request], Readings]) -> APIRouter:
         "/v1/value",
         response_model=InspectionRecord,
         responses=_UNCHANGED | problem_docs(*_CODES),
+        response_description="The answer",
+        operation_id="read_value",
         summary="What applies for one key, and why",
         openapi_extra=query_docs(ValueQuery, _DEMAND, _NONE_MATCH),
     )
@@ -176,8 +193,10 @@ def read_router(readings: Callable[[Request], Readings]) -> APIRouter:
         "/v1/values/read",
         response_model=ValuesAnswer,
         responses=problem_docs(*_CODES, "request-too-large"),
+        response_description="The answer",
+        operation_id="read_values",
         summary="What applies for many keys along one scope chain, in one round trip",
-        openapi_extra=body_docs(ValuesRequest) | {"parameters": [_DEMAND]},
+        openapi_extra=body_docs(ValuesRequest, examples=examples.VALUES) | {"parameters": [_DEMAND]},
     )
     async def values(request: Request) -> Response:
         for name in read_query(request.scope["query_string"]):
@@ -190,6 +209,8 @@ def read_router(readings: Callable[[Request], Readings]) -> APIRouter:
         "/v1/profile",
         response_model=ProfileAnswer,
         responses=_UNCHANGED | problem_docs(*_CODES),
+        response_description="The answer",
+        operation_id="read_profile",
         summary="An owner's entries",
         openapi_extra=query_docs(ProfileQuery, _DEMAND, _NONE_MATCH),
     )
@@ -204,6 +225,8 @@ def read_router(readings: Callable[[Request], Readings]) -> APIRouter:
         "/v1/history",
         response_model=HistoryAnswer,
         responses=problem_docs(*_CODES),
+        response_description="The answer",
+        operation_id="read_history",
         summary="A key's versions, or an owner's events with their verdicts",
         openapi_extra=query_docs(HistoryQuery, _DEMAND),
     )
@@ -224,6 +247,8 @@ def read_router(readings: Callable[[Request], Readings]) -> APIRouter:
         "/v1/outcomes",
         response_model=OutcomeAnswer,
         responses=problem_docs(*_CODES, "unknown-event"),
+        response_description="The answer",
+        operation_id="read_outcome",
         summary="What the log's reader made of an event",
         openapi_extra=query_docs(OutcomeQuery, _DEMAND),
     )

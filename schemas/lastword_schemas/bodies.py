@@ -24,11 +24,9 @@ async def read_json(stream: AsyncIterator[bytes]) -> Any:
     return jsontext.parse(bytes(body))
 
 
-def body_docs(*models: type[Model], lines: type[Model] | None = None) -> dict[str, Any]:
-    """The OpenAPI part of a route that reads its body itself: any one of the models, or JSON lines of one."""
+def body_docs(*models: type[Model], examples: dict[str, Any]) -> dict[str, Any]:
+    """The OpenAPI part of a route that reads its body itself: any one of the models, with examples by their names."""
     schemas = [model.model_json_schema(ref_template="#/components/schemas/{model}") for model in models]
-    content: dict[str, Any] = {"application/json": {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}}}
-    if lines is not None:
-        text = f"One JSON document a line, each as of `{lines.__name__}`; empty lines are passed over."
-        content["application/x-ndjson"] = {"schema": {"type": "string", "description": text}}
-    return {"requestBody": {"required": True, "content": content}}
+    schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+    shown = {name: {"value": value} for name, value in examples.items()}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema, "examples": shown}}}}

@@ -17,23 +17,44 @@ from lastword_schemas.positions import MAX_SEQUENCE, parse_receipt
 
 VERSION: Final = 1
 
+
+def _said(description: str = "", *examples: str, longest: int, pattern: str = "") -> Any:
+    """What the contract documents say of a text; what it must be is checked by our own validators."""
+    facets: dict[str, Any] = {"minLength": 1, "maxLength": longest} | ({"pattern": pattern} if pattern else {})
+    return Field(description=description or None, examples=list(examples) or None, json_schema_extra=facets)
+
+
 EventId = Annotated[
-    str, AfterValidator(event_id_from), Field(description="a UUID; any other string becomes its UUIDv5")
+    str,
+    AfterValidator(event_id_from),
+    _said("a UUID; any other string becomes its UUIDv5", longest=limits.MAX_EVENT_ID_LENGTH),
 ]
 OwnerText = Annotated[
     str,
     AfterValidator(lambda text: str(Owner.parse(text))),
-    Field(description="`user:<id>`, `org:<id>` or `<tenant>/user:<id>`", examples=["user:ada"]),
+    _said(
+        "`user:<id>`, `org:<id>` or `<tenant>/user:<id>`",
+        "user:ada",
+        longest=limits.MAX_TENANT_LENGTH + limits.MAX_OWNER_ID_BYTES + len("/user:"),
+        pattern="^([a-z0-9][a-z0-9._-]*/)?(user|org):.+$",
+    ),
 ]
 ScopeText = Annotated[
     str,
     AfterValidator(check_scope),
-    Field(description="`global` or `<kind>:<name>`", examples=["global", "project:Comet"]),
+    _said(
+        "`global` or `<kind>:<name>`",
+        "global",
+        "project:Comet",
+        longest=limits.MAX_SCOPE_BYTES,
+        pattern="^(global|[a-z][a-z0-9_-]*:.+)$",
+    ),
 ]
-KeyText = Annotated[str, AfterValidator(check_key), Field(description="a declared key", examples=["mail.tone"])]
-ThreadName = Annotated[str, AfterValidator(lambda text: check_name(text, "thread"))]
-MessageName = Annotated[str, AfterValidator(lambda text: check_name(text, "message"))]
-ServiceName = Annotated[str, AfterValidator(lambda text: check_name(text, "actor.service"))]
+KeyText = Annotated[str, AfterValidator(check_key), _said("a declared key", "mail.tone", longest=limits.MAX_KEY_BYTES)]
+_NAME: Final[Any] = _said(longest=limits.MAX_SERVICE_LENGTH)
+ThreadName = Annotated[str, AfterValidator(lambda text: check_name(text, "thread")), _NAME]
+MessageName = Annotated[str, AfterValidator(lambda text: check_name(text, "message")), _NAME]
+ServiceName = Annotated[str, AfterValidator(lambda text: check_name(text, "actor.service")), _NAME]
 
 
 def _check_span(span: list[int]) -> list[int]:
@@ -68,11 +89,34 @@ def _check_receipt(text: str) -> str:
     return str(parse_receipt(text, field="source_receipt"))
 
 
-Citation = Annotated[str, AfterValidator(_check_citation), Field(description="an event id or a receipt")]
+Citation = Annotated[
+    str,
+    AfterValidator(_check_citation),
+    _said("an event id or a receipt", longest=limits.MAX_EVENT_ID_LENGTH),
+]
 ReceiptText = Annotated[str, AfterValidator(_check_receipt), Field(description="a receipt, `r1.…`")]
-Span = Annotated[list[int], AfterValidator(_check_span), Field(description="[start, end) in Unicode code points")]
-TurnText = Annotated[str, AfterValidator(lambda text: _check_body_text(text, "text", limits.MAX_TEXT_LENGTH))]
-Quote = Annotated[str, AfterValidator(lambda text: _check_body_text(text, "quote", limits.MAX_QUOTE_LENGTH))]
+Span = Annotated[
+    list[int],
+    AfterValidator(_check_span),
+    Field(
+        description="[start, end) in Unicode code points",
+        json_schema_extra={
+            "minItems": 2,
+            "maxItems": 2,
+            "items": {"type": "integer", "minimum": 0, "maximum": limits.MAX_TEXT_LENGTH},
+        },
+    ),
+]
+TurnText = Annotated[
+    str,
+    AfterValidator(lambda text: _check_body_text(text, "text", limits.MAX_TEXT_LENGTH)),
+    _said(longest=limits.MAX_TEXT_LENGTH),
+]
+Quote = Annotated[
+    str,
+    AfterValidator(lambda text: _check_body_text(text, "quote", limits.MAX_QUOTE_LENGTH)),
+    _said(longest=limits.MAX_QUOTE_LENGTH),
+]
 
 
 _ONLY_STATEMENTS = "only a statement can be conditional; a candidate has its place from what it reads"

@@ -19,6 +19,9 @@ MAX_SEQUENCE: Final = 2**53 - 1
 _RECEIPT = re.compile(r"r1\.([0-9a-f]{16})\.(\d{1,4})\.(\d{1,6})\.(\d{1,13})\.([0-9a-f-]{36})")
 _TOKEN = re.compile(r"p1\.([0-9a-f]{16})\.([0-9a-f]{16})\.(\d{1,16})")
 
+DEMAND_PATTERN: Final = f"^({_RECEIPT.pattern}|{_TOKEN.pattern})$"
+"""What a receipt or a position token looks like, as a regular expression."""
+
 
 def sequence_of(generation: int, offset: int) -> int:
     """The sequence of the record at `offset` of a partition of the log's `generation`."""

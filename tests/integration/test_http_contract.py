@@ -1,0 +1,192 @@
+"""The HTTP contract against a live API: its examples, what a machine can think of, large writes, one look at Redis."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jsonschema_rs
+import pytest
+import redis
+
+import lastword
+from lastword_producers.desk import LINES_UNDER_WAY
+from lastword_producers.json_lines import MEDIA_TYPE
+from lastword_schemas import limits
+from lastword_schemas.registry import parse_registry_file
+from tests.support import services
+from tests.support.running import RunningLastword
+
+pytestmark = pytest.mark.real
+
+SECONDS = 60.0
+STARTER = (Path(lastword.__file__).parent / "keys.starter.toml").read_text("utf-8")
+SCHEMATHESIS = Path(__file__).parents[1] / "support" / "schemathesis"
+
+
+@pytest.fixture(scope="module")
+def live(real_kafka: str, store_url: str) -> Iterator[RunningLastword]:
+    """A lastword of these tests' own, with the starter's keys."""
+    registry = parse_registry_file(STARTER)
+    with RunningLastword(real_kafka, services.shared_database(store_url), registry=registry) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def document(live: RunningLastword) -> dict[str, Any]:
+    document: dict[str, Any] = live.get("/openapi.json").json()
+    return document
+
+
+@pytest.fixture
+def owner() -> str:
+    """A new owner."""
+    return f"main/user:{uuid.uuid4()}"
+
+
+def statement(owner: str, value: Any = "brief", **changes: Any) -> dict[str, Any]:
+    fields = {"operation": "set", "scope": "global", "key": "mail.tone", "actor": {"service": "tests"}}
+    return {"owner": owner, "value": value} | fields | changes
+
+
+Example = tuple[str, str, dict[str, Any]]
+"""Method, path, and what is sent."""
+
+
+def examples_of(document: dict[str, Any]) -> Iterator[Example]:
+    """Every example of the document, in its order."""
+    shared = document["components"]["parameters"]
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            sent: dict[str, Any] = {"params": {}, "headers": {}}
+            for parameter in operation["parameters"]:
+                parameter = shared[parameter["$ref"].rpartition("/")[2]] if "$ref" in parameter else parameter
+                assert "example" in parameter or not parameter.get("required"), (path, parameter["name"])
+                if "example" in parameter:
+                    place = "params" if parameter["in"] == "query" else "headers"
+                    sent[place][parameter["name"]] = parameter["example"]
+            content = operation.get("requestBody", {}).get("content", {})
+            bodies = [example["value"] for example in content.get("application/json", {}).get("examples", {}).values()]
+            for body in bodies:
+                yield method, path, sent | {"json": body}
+            for media_type, media in content.items():
+                if "example" in media:
+                    headers = sent["headers"] | {"Content-Type": media_type}
+                    yield method, path, sent | {"content": media["example"], "headers": headers}
+            if not content:
+                yield method, path, sent
+
+
+def test_the_examples_of_the_document_run_and_their_answers_are_as_it_says(
+    live: RunningLastword, document: dict[str, Any]
+) -> None:
+    asked = list(examples_of(document))
+
+    for method, path, sent in asked:
+        answer = live.http.request(method, path, timeout=SECONDS, **sent)
+        assert answer.status_code in (200, 202), (method, path, sent, answer.text)
+        response = document["paths"][path][method]["responses"][str(answer.status_code)]
+        media_type = answer.headers["content-type"]
+        schema, texts = response["content"][media_type]["schema"], [answer.text]
+        if media_type == MEDIA_TYPE:
+            schema, texts = {"$ref": "#/components/schemas/ItemAnswer"}, answer.text.splitlines()
+        schema = {"components": document["components"]} | schema
+        for text in texts:
+            problems = [error.message for error in jsonschema_rs.validator_for(schema).iter_errors(json.loads(text))]
+            assert not problems, (method, path, problems)
+        assert set(answer.headers) >= {"x-request-id"}
+        if path.startswith("/v1") and media_type != MEDIA_TYPE and "results" not in answer.json():
+            assert "Lastword-Position" in answer.headers, (method, path)
+    assert {path for _, path, _ in asked} == set(document["paths"])
+    assert len(asked) > 15
+
+
+def test_schemathesis_finds_nothing(live: RunningLastword) -> None:
+    options = ["--seed", "20261201", "--max-examples", "5", "--generation-database", "none", "--no-color"]
+    url = f"{live.http.base_url}/openapi.json"
+    ran = subprocess.run(
+        [sys.executable, "-m", "schemathesis.cli", "--config-file", "schemathesis.toml", "run", url, *options],
+        cwd=SCHEMATHESIS,
+        env=os.environ | {"SCHEMATHESIS_HOOKS": "json_lines", "PYTHONPATH": str(SCHEMATHESIS)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "Tested: 10" in ran.stdout, ran.stdout
+
+
+def test_a_thousand_events_are_published_in_one_call(live: RunningLastword, owner: str) -> None:
+    events = [statement(owner, str(number)) for number in range(limits.MAX_EVENTS_PER_CALL)]
+
+    answer = live.post("/v1/events", {"events": events})
+
+    assert answer.status_code == 202
+    offsets = [result["receipt"]["offset"] for result in answer.json()["results"]]
+    assert offsets == sorted(offsets)
+    last = answer.json()["results"][-1]["receipt"]["receipt"]
+    assert live.value(owner, "mail.tone", at_least=last, wait_ms=20_000)["state"]["value"] == "999"
+
+
+def test_lines_are_answered_while_others_are_still_sent(live: RunningLastword, owner: str) -> None:
+    head = f"POST /v1/events HTTP/1.1\r\nHost: api\r\nContent-Type: {MEDIA_TYPE}\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with socket.create_connection((live.api_settings.host, live.api_settings.port), timeout=SECONDS) as connection:
+        answer = connection.makefile("rb")
+        connection.sendall(head.encode())
+        outcomes = []
+        for number in range(3):
+            line = json.dumps(statement(owner, str(number))).encode() + b"\n"
+            connection.sendall(b"%x\r\n%s\r\n" % (len(line), line))
+            while not (said := answer.readline()).startswith(b"{"):  # the head, and the lengths of chunks
+                assert said, "the answer ended"
+            outcomes.append(json.loads(said)["outcome"])
+        connection.sendall(b"0\r\n\r\n")
+        assert [answer.readline() for _ in range(2)][1] == b"0\r\n"
+
+    assert outcomes == ["accepted"] * 3
+
+
+def test_who_sends_all_before_reading_may_send_many_lines(live: RunningLastword, owner: str) -> None:
+    number = 5 * LINES_UNDER_WAY
+    lines = (json.dumps(statement(owner, str(number))).encode() + b"\n" for number in range(number))
+
+    answer = live.http.post("/v1/events", content=lines, headers={"Content-Type": MEDIA_TYPE})
+
+    assert answer.text.count('"accepted"') == answer.text.count("\n") == number
+
+
+@pytest.mark.parametrize("path", ["/v1/value", "/v1/profile"])
+@pytest.mark.parametrize("known", [False, True])
+def test_a_read_is_one_look_at_redis_with_an_etag_or_without(
+    live: RunningLastword, owner: str, store_url: str, path: str, known: bool
+) -> None:
+    live.projected([live.publisher.set(owner, "global", "mail.tone", "brief")])
+    query = {"owner": owner} | ({"key": "mail.tone"} if path == "/v1/value" else {})
+    first = live.get(path, **query)
+    headers = {"If-None-Match": first.headers["ETag"]} if known else {}
+
+    with redis.Redis.from_url(services.shared_database(store_url)) as client, client.monitor() as monitor:
+        answer = live.http.get(path, params=query, headers=headers)
+        client.ping()
+        seen = []
+        while (heard := monitor.next_command())["command"] != "PING":
+            seen += [heard["command"]] if heard["client_type"] != "lua" else []
+
+    assert answer.status_code == (304 if known else 200)
+    assert sum(live.api_settings.namespace in command for command in seen) == 1, seen
+
+
+def test_an_answer_that_nobody_can_have_kept_is_never_a_304(live: RunningLastword, owner: str) -> None:
+    refused: list[httpx.Response] = [
+        live.http.get("/v1/value", params={"owner": owner}, headers={"If-None-Match": "*"}),
+        live.http.get("/v1/outcomes", params={"owner": owner, "id": "none"}, headers={"If-None-Match": "*"}),
+    ]
+    assert [answer.status_code for answer in refused] == [422, 404]
