@@ -38,8 +38,9 @@ check: $(VENV)/dev.stamp ## check style, types and the direction of the imports
 	@echo "check: imports"
 	@$(BIN)/lint-imports || { $(call advise,see above; the layers and their rules are in pyproject.toml); }
 
-docs: $(VENV)/dev.stamp ## write the tables of docs/reference.md and docs/asyncapi.json from the code
+docs: $(VENV)/dev.stamp ## write the tables of docs/ and the contracts' documents from the code
 	@$(BIN)/python docs/generate.py
+	@$(BIN)/python docs/generate_openapi.py
 	@$(BIN)/python docs/generate_asyncapi.py
 
 client: $(VENV)/dev.stamp ## write the blocking client from the asynchronous one

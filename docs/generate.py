@@ -1,5 +1,5 @@
-"""Writes the tables of reference.md that the code itself says (limits, effects, reasons, settings, routes), and the
-JSON Schema of exports.
+"""Writes the tables of reference.md and http.md that the code itself says (limits, problems, effects, reasons,
+settings, routes), and the JSON Schema of exports.
 
 `make docs` runs it; a test fails when the page is not what it would write. Tables stand between markers:
 `<!-- begin NAME -->` and `<!-- end NAME -->`.
@@ -22,9 +22,15 @@ from lastword.parts import LiveParts
 from lastword.settings import ApiSettings, ClientSettings, ConnectionSettings, WorkerSettings
 from lastword.transfer.lines import json_schema
 from lastword_schemas import answers, limits, problems, verdicts
+from lastword_schemas.errors import LastwordError
 
-PAGE = Path(__file__).parent / "reference.md"
-EXPORT = Path(__file__).parent / "export.schema.json"
+DOCS = Path(__file__).parent
+TABLES_OF = {
+    "reference.md": ("routes", "rules", "effects", "reasons", "settings"),
+    "http.md": ("problems", "limits"),
+}
+"""By page, the names of its tables."""
+EXPORT = DOCS / "export.schema.json"
 
 
 def tables() -> dict[str, str]:
@@ -37,9 +43,7 @@ def tables() -> dict[str, str]:
         "effects": _table(("effect", "meaning"), _members(verdicts, "Effect")),
         "reasons": _table(("reason", "meaning"), _members(verdicts, "Reason")),
         "rules": _table(("rule", "meaning"), _members(answers, "Rule")),
-        "codes": _table(
-            ("code", "HTTP status"), ((f"`{code}`", str(status)) for code, status in problems.STATUS_OF_CODE.items())
-        ),
+        "problems": _table(("code", "status", "retryable", "what it means", "what to do"), _problems()),
         "settings": _table(("variable", "default", "meaning", "for"), _settings()),
         "routes": _table(("route", "answers"), _routes()),
     }
@@ -50,13 +54,15 @@ def export_schema() -> str:
     return json.dumps(json_schema(), indent=1, ensure_ascii=False) + "\n"
 
 
-def render(page: str) -> str:
+def render(page_name: str) -> str:
     """The page with its tables written anew."""
-    for name, table in tables().items():
+    page, found = (DOCS / page_name).read_text("utf-8"), tables()
+    for name in TABLES_OF[page_name]:
+        table = found[name]
         pattern = re.compile(rf"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)", re.DOTALL)
         page, count = pattern.subn(lambda match, table=table: match[1] + table + match[2], page)
         if count != 1:
-            raise SystemExit(f"reference.md has no place for the table '{name}'")
+            raise SystemExit(f"{page_name} has no place for the table '{name}'")
     return page
 
 
@@ -97,6 +103,23 @@ def _settings() -> Iterator[tuple[str, str, str, str]]:
                 yield f"`LASTWORD_{name.upper()}`", f"`{shown}`", _sentence(field.description or ""), part
 
 
+def _problems() -> Iterator[tuple[str, str, str, str, str]]:
+    """The codes of HTTP answers; what they mean and what to do is said by the page on operations."""
+    page = (DOCS / "operations.md").read_text("utf-8")
+    said = dict(re.findall(r"^\| `([a-z-]+)` \| (.+ \| .+) \|$", page, re.MULTILINE))
+    by_server = (error for error in _errors(LastwordError) if not error.__module__.startswith("lastword.client"))
+    retryable = {error.code: error.retryable for error in by_server}
+    for code, status in problems.STATUS_OF_CODE.items():
+        meaning, remedy = said[code].split(" | ")
+        yield f"`{code}`", str(status), "yes" if retryable[code] else "no", meaning, remedy
+
+
+def _errors(error: type[LastwordError]) -> Iterator[type[LastwordError]]:
+    yield error
+    for kind in error.__subclasses__():
+        yield from _errors(kind)
+
+
 def _routes() -> Iterator[tuple[str, str]]:
     for path, methods in create_app(LiveParts(ApiSettings())).openapi()["paths"].items():
         for method, route in methods.items():
@@ -108,5 +131,6 @@ def _sentence(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(render(PAGE.read_text("utf-8")), "utf-8")
+    for page_name in TABLES_OF:
+        (DOCS / page_name).write_text(render(page_name), "utf-8")
     EXPORT.write_text(export_schema(), "utf-8")

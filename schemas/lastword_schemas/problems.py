@@ -10,6 +10,12 @@ from lastword_schemas.model import Model
 MEDIA_TYPE: Final = "application/problem+json"
 
 STATUS_OF_CODE: Final = {
+    "not-found": 404,
+    "unknown-event": 404,
+    "method-not-allowed": 405,
+    "wrong-log": 409,
+    "before-horizon": 410,
+    "request-too-large": 413,
     "malformed": 422,
     "not-yet": 422,
     "unknown-operation": 422,
@@ -20,12 +26,7 @@ STATUS_OF_CODE: Final = {
     "value-schema": 422,
     "authority-too-low": 422,
     "refused": 422,
-    "not-found": 404,
-    "unknown-event": 404,
-    "method-not-allowed": 405,
-    "wrong-log": 409,
-    "before-horizon": 410,
-    "request-too-large": 413,
+    "error": 500,
     "publish-failed": 502,
     "backpressure": 503,
     "publisher-closed": 503,
@@ -39,7 +40,6 @@ STATUS_OF_CODE: Final = {
     "stopping": 503,
     "store-unavailable": 503,
     "unknown-outcome": 504,
-    "error": 500,
 }
 """HTTP status by code; a code that is not here is about the input: 422."""
 

@@ -1,14 +1,16 @@
-"""The reference says what the code says."""
+"""The pages and documents say what the code says."""
 
 import importlib.util
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def _generator() -> Any:
-    spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
+def _generator(name: str = "generate") -> Any:
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -16,10 +18,24 @@ def _generator() -> Any:
     return module
 
 
-def test_the_tables_of_the_reference_are_those_that_the_code_gives() -> None:
-    page = (DOCS / "reference.md").read_text("utf-8")
+@pytest.mark.parametrize("page", ["reference.md", "http.md"])
+def test_the_tables_of_the_pages_are_those_that_the_code_gives(page: str) -> None:
+    assert _generator().render(page) == (DOCS / page).read_text("utf-8"), "run `make docs`"
 
-    assert _generator().render(page) == page, "run `make docs`"
+
+def test_the_openapi_document_is_that_of_the_routes() -> None:
+    generator = _generator("generate_openapi")
+
+    assert generator.text_of(generator.document()) == (DOCS / "openapi.json").read_text("utf-8"), "run `make docs`"
+
+
+def test_the_http_contract_takes_nothing_back() -> None:
+    generator = _generator("generate_openapi")
+    promised = set((DOCS / "http-v1.txt").read_text("utf-8").splitlines())
+    kept = generator.promises(generator.document())
+
+    assert not promised - kept, "programs rely on this: keep it, or make it version 2"
+    assert not kept - promised, "run `make docs`"
 
 
 def test_the_schema_of_exports_is_that_of_the_lines() -> None:
