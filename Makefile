@@ -64,7 +64,7 @@ lock: $(BIN)/pip ## resolve requirements/*.txt anew; newest versions with ARGS=-
 
 clean: ## remove the virtual environment, Kafka's jars, Compose and all caches
 	@rm -rf $(VENV) .cache .coverage .coverage.* htmlcov build dist
-	@rm -rf .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	@rm -rf .hypothesis .schemathesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	@echo "clean: done"
 
