@@ -1,5 +1,6 @@
 """When a call is made again: what has failed, how long to pause, when to give up. No I/O."""
 
+import logging
 import random
 import time
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from lastword.client.errors import NotProjectedYet, Refused, UnknownOutcome
 from lastword_schemas import limits
 from lastword_schemas.errors import LastwordError
 
+_log = logging.getLogger(__name__)
 _CONNECT_S: Final = 3.0
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 2.0
@@ -53,7 +55,9 @@ class Attempts:
         # a call whose time is over is made all the same, once: it says best what is wrong
         timeout_s = max(left_s, 0.001)
         timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, _CONNECT_S))
-        return http.build_request(self._call.method, url, content=content, timeout=timeout)
+        request = http.build_request(self._call.method, url, content=content, timeout=timeout)
+        request.url = _Unlogged(request.url)
+        return request
 
     def lost(self, error: httpx.TransportError) -> float:
         """The connection broke: seconds to pause before the next attempt. Raises Unreachable or UnknownOutcome."""
@@ -82,11 +86,20 @@ class Attempts:
     def _pause(self, error: LastwordError, cause: Exception | None, at_least_s: float) -> float:
         pause_s = at_least_s + self._chance() * longest_pause_s(self._made)
         if situations.is_retryable(error) and self._made <= self._retries and pause_s < self._deadline.left_s:
+            told = (self._call.method, self._call.path, self._made, error.code, pause_s)
+            _log.info("%s %s: attempt %d came to %r; again in %.2f s", *told)
             return pause_s
         if self._call.is_write and self._perhaps_written and not isinstance(error, Refused | UnknownOutcome):
             why = f"attempt {self._made}: {error.message}"
             raise UnknownOutcome(self._call.event_id, why) from (cause or error)
         raise error from cause
+
+
+class _Unlogged(httpx.URL):
+    """httpx logs the URL of every request; the query stays out of it, for it names people."""
+
+    def __str__(self) -> str:
+        return str(httpx.URL(self).copy_with(query=None))
 
 
 def longest_pause_s(made: int) -> float:

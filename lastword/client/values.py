@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lastword_schemas.answers import InspectionRecord, Rule, Source
 
 T = TypeVar("T")
+A = TypeVar("A")
 D = TypeVar("D")
 
 
@@ -112,6 +113,11 @@ class Value(Generic[T]):
         """The value; `default` where there is none to work with."""
         return self._value if self.status is Status.SET else default  # type: ignore[return-value]
 
+    def as_type(self, as_type: "type[A] | TypeAdapter[A]") -> "Value[A]":
+        """The same answer with the value validated by pydantic, as JSON is. Raises DoesNotFit."""
+        value = fit(self._value, as_type, self.key) if self.is_set else None
+        return Value(self.record, value)
+
     @property
     def is_set(self) -> bool:
         """Whether a value applies."""
@@ -201,11 +207,9 @@ class Value(Generic[T]):
 
 
 def value_of(record: "InspectionRecord", as_type: Any = None) -> Value[Any]:
-    """An inspection record as a value, of the type asked for. Raises DoesNotFit."""
-    value = record.state.value
-    if as_type is None or record.state.status != "set":
-        return Value(record, value)
-    return Value(record, fit(value, as_type, record.identity.key))
+    """An inspection record as an answer, of the type asked for. Raises DoesNotFit."""
+    answer: Value[Any] = Value(record, record.state.value)
+    return answer if as_type is None else answer.as_type(as_type)
 
 
 def fit(value: Any, as_type: Any, key: str) -> Any:

@@ -16,6 +16,10 @@ class LastwordError(ValueError):
         self.field = field
         """The offending field of the input (dotted path), where there is one."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Whatever the arguments of a subclass are, another process gets the error as it is."""
+        return _restored, (type(self), self.args, self.__dict__)
+
     @property
     def message(self) -> str:
         """The text for people: what is wrong and what to do next."""
@@ -24,6 +28,12 @@ class LastwordError(ValueError):
     def members(self) -> dict[str, Any]:
         """What the problem document of this error has besides the common members."""
         return {}
+
+
+def _restored(kind: type[LastwordError], args: tuple[Any, ...], members: dict[str, Any]) -> LastwordError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(members)
+    return error
 
 
 class InvalidInput(LastwordError):

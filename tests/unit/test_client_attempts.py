@@ -1,6 +1,8 @@
 """When the client tries again and what it raises in the end, against a network that is scripted."""
 
 import json
+import logging
+import pickle
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -310,6 +312,30 @@ def test_no_error_and_no_repr_shows_a_password_or_a_token() -> None:
     assert "hunter" not in shown
     assert "lastword.test" in shown
     client.close()
+
+
+def test_no_log_line_names_a_person_or_a_value(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    client, _ = connect(REFUSED_CONNECTION, record("hunter2"))
+
+    client.user("ada").get("mail.tone")
+
+    assert "http://lastword.test/v1/value" in caplog.text
+    assert "GET /v1/value: attempt 1 came to 'unreachable'" in caplog.text
+    assert not [word for word in ("ada", "mail.tone", "hunter2") if word in caplog.text]
+
+
+def test_errors_can_be_sent_to_another_process(connect: Connect) -> None:
+    client, _ = connect(problem("undeclared-key", field="key"), NO_ANSWER)
+
+    for kind in (Refused, UnknownOutcome):
+        with pytest.raises(kind) as raised:
+            client.user("ada").set("mail.tone", "brief")
+        copy = pickle.loads(pickle.dumps(raised.value))  # noqa: S301
+        assert type(copy) is kind
+        assert str(copy) == str(raised.value)
+        assert {**vars(copy), "problem": None} == {**vars(raised.value), "problem": None}
+        assert vars(copy)["problem"] == vars(raised.value)["problem"]
 
 
 @pytest.mark.parametrize("url", ["localhost:7411", "lastword", "ftp://x", "http://"])

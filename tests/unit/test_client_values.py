@@ -100,6 +100,13 @@ def test_a_typed_read_gives_the_type(value: Any, as_type: Any, expected: Any) ->
     assert answer(value, as_type).value == expected
 
 
+def test_an_answer_among_many_gets_its_type_afterwards() -> None:
+    assert answer("brief").as_type(Tone).value is Tone.BRIEF
+    assert answer(status="absent").as_type(Tone).status is Status.ABSENT
+    with pytest.raises(DoesNotFit):
+        answer("shouting").as_type(Tone)
+
+
 def test_a_typed_read_says_which_part_did_not_fit() -> None:
     with pytest.raises(DoesNotFit) as misfit:
         answer({"street": 7, "tone": "shouting"}, Address)
