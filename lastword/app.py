@@ -14,6 +14,8 @@ from lastword.request_log import RequestLog
 from lastword_producers.desk import Desk
 from lastword_producers.log_identity import LogIdentity
 from lastword_producers.routes import write_router
+from lastword_query_api.change_routes import changes_router
+from lastword_query_api.changes import Changes
 from lastword_query_api.readings import ReaderPort, Readings
 from lastword_query_api.routes import read_router
 from lastword_schemas.errors import LastwordError
@@ -55,6 +57,11 @@ class Parts(Protocol):
         """Answers reads."""
         ...
 
+    @property
+    def changes(self) -> Changes:
+        """Streams changes."""
+        ...
+
     def get_desk(self) -> Desk:
         """The door. Raises the LastwordError that says why it is closed."""
         ...
@@ -77,6 +84,7 @@ def create_app(parts: Parts) -> FastAPI:
     )
     app.include_router(write_router(lambda _: parts.get_desk()))
     app.include_router(read_router(lambda _: parts.readings))
+    app.include_router(changes_router(lambda _: parts.changes))
     _add_health(app, parts)
     answer_with_problems(app)
     complete_openapi(app)

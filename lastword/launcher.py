@@ -199,6 +199,7 @@ class LocalLastword:
             "kafka": self._broker.bootstrap_servers,
             "topic": "lastword.events",
             "dead_letter_topic": "lastword.dead-letters",
+            "changes_topic": "lastword.changes",
             "kafka_extra": {},
             "redis": SecretStr(self._redis_url),
             "namespace": namespace,

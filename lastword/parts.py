@@ -14,6 +14,8 @@ from lastword_producers.log_writer import LogWriter
 from lastword_projector.store.names import Names
 from lastword_projector.store.reader import Reader
 from lastword_projector.store.runners import AwaitingRunner
+from lastword_query_api.changes import Changes
+from lastword_query_api.kafka_changes import KafkaChanges, NoChanges
 from lastword_query_api.readings import Readings
 from lastword_schemas.errors import LastwordError
 
@@ -31,6 +33,9 @@ class LiveParts:
         runner = AwaitingRunner(settings.redis.get_secret_value())
         self.reader = Reader(runner, Names(settings.namespace))
         self.readings = Readings(self.reader)
+        kafka, topic = settings.kafka_settings, settings.changes_topic
+        feed = KafkaChanges(kafka.client_config(), topic) if topic else NoChanges()
+        self.changes = Changes(self.reader, self.readings.partition_of, feed, most=settings.max_streams)
         self._desk: Desk | None = None
         self._waiting_for = "Kafka has not been asked yet"
         self._refusal: LastwordError | None = None
@@ -53,6 +58,7 @@ class LiveParts:
             yield
         finally:
             self._stop.set()
+            await self.changes.stop()
             await opening
             if self._writer is not None:
                 await asyncio.to_thread(self._writer.close, _SETTLE_S)

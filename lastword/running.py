@@ -17,6 +17,7 @@ from lastword_projector.store.redis import RedisStore
 from lastword_projector.worker.dead_letters import KafkaDeadLetters
 from lastword_projector.worker.group_protocol import probe
 from lastword_projector.worker.health import HealthServer
+from lastword_projector.worker.relay import Relay
 from lastword_projector.worker.status import WorkerStatus
 from lastword_projector.worker.worker import Worker
 
@@ -31,20 +32,22 @@ _log = logging.getLogger(__name__)
 
 def run_api(settings: ApiSettings) -> None:
     """Serve the API until SIGTERM or Ctrl-C."""
-    import uvicorn  # here, because the workers and most commands need neither
+    import uvicorn  # here, because the workers and most commands need none of these
 
     from lastword.app import create_app
     from lastword.parts import LiveParts
+    from lastword.server import ApiServer
 
+    parts = LiveParts(settings)
     config = uvicorn.Config(
-        _ended_quietly(create_app(LiveParts(settings))),
+        _ended_quietly(create_app(parts)),
         host=settings.host,
         port=settings.port,
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=_REQUESTS_END_S,
     )
-    server = uvicorn.Server(config)
+    server = ApiServer(config, parts)
 
     def stop() -> None:
         server.should_exit = True
@@ -96,29 +99,39 @@ def make_worker(
     status: WorkerStatus | None = None,
 ) -> Worker:
     """A worker with its stores; it keeps `status` up to date."""
-    config = settings.kafka_settings.client_config()
+    config, status = settings.kafka_settings.client_config(), status or WorkerStatus()
     protocol = probe(settings.kafka) if settings.group_protocol == "auto" else settings.group_protocol
+    relay: Relay | None = None
+    if topic := settings.changes_topic:
+        redis_url, names = settings.redis.get_secret_value(), Names(settings.namespace)
+        relay = Relay(config, topic, log.log_id, redis_url, names, status)
     return Worker(
         config,
         settings.topic,
         settings.group,
         log.genesis,
-        open_store(settings),
+        open_store(settings, on_outbox=relay.wake if relay else None),
         dead_letters or KafkaDeadLetters(config, settings.dead_letter_topic),
         protocol=protocol,
         status=status,
+        relay=relay,
     )
 
 
 def run_rebuild(settings: ConnectionSettings, log: LogIdentity, on_progress: Callable[[int, int], None]) -> int:
     """Empty the namespace and project the whole log again; how many records were folded."""
-    config, store = settings.kafka_settings.client_config(), open_store(settings)
+    config = settings.kafka_settings.client_config()
+    store = open_store(settings, on_outbox=_left_to_the_workers if settings.changes_topic else None)
     return rebuild(config, settings.topic, log.genesis, store, on_progress=on_progress)
 
 
-def open_store(settings: ConnectionSettings) -> RedisStore:
+def open_store(settings: ConnectionSettings, *, on_outbox: Callable[[int], object] | None = None) -> RedisStore:
     """The projector's store on Redis."""
-    return RedisStore(settings.redis.get_secret_value(), Names(settings.namespace))
+    return RedisStore(settings.redis.get_secret_value(), Names(settings.namespace), on_outbox=on_outbox)
+
+
+def _left_to_the_workers(partition: int) -> None:
+    """Their relays look into the outboxes by themselves."""
 
 
 @contextlib.contextmanager

@@ -30,6 +30,8 @@ class ConnectionSettings(BaseSettings):
     """The history topic."""
     dead_letter_topic: str = "lastword.dead-letters"
     """Where records go that cannot be given to an owner."""
+    changes_topic: str = "lastword.changes"
+    """Where changes are told; empty: nowhere."""
     kafka_extra: dict[str, str] = Field(default_factory=dict, repr=False)
     """More librdkafka settings as a JSON object, such as `{"security.protocol": "SASL_SSL", ...}`. Never shown."""
     redis: SecretStr = SecretStr(f"redis://127.0.0.1:{DEFAULT_REDIS_PORT}/0")
@@ -44,7 +46,7 @@ class ConnectionSettings(BaseSettings):
     @property
     def kafka_settings(self) -> KafkaSettings:
         """The same, as the producers take it."""
-        return KafkaSettings(self.kafka, self.topic, self.dead_letter_topic, self.kafka_extra)
+        return KafkaSettings(self.kafka, self.topic, self.dead_letter_topic, self.changes_topic, self.kafka_extra)
 
     def environment(self) -> dict[str, str]:
         """The variables that make a child process read exactly these settings, whatever this process's own say."""
@@ -79,6 +81,8 @@ class ApiSettings(ConnectionSettings):
     """The port of the API."""
     max_in_flight: int = Field(default=10_000, ge=1)
     """Events that may wait for Kafka's acknowledgement at once; more are refused with 503."""
+    max_streams: int = Field(default=5_000, ge=0)
+    """Streams of changes that may be open at once; more are refused with 503."""
     max_bytes_in_flight: int = Field(default=64 * 1024 * 1024, ge=1)
     """Bytes that they may have; the API needs about twice as much memory for them."""
 

@@ -14,6 +14,7 @@ from lastword.launcher import PARTITIONS, starter_text
 from lastword.settings import ConnectionSettings
 from lastword_producers.broker import Broker
 from lastword_producers.kafka_log import (
+    CHANGES_AT_FIRST,
     DEAD_LETTER_SETTINGS,
     HISTORY_SETTINGS,
     LogIdentity,
@@ -228,6 +229,8 @@ def _tell_log(settings: ConnectionSettings, log: LogIdentity, *, json: bool) -> 
         kafka.topic: (broker.topic_settings(kafka.topic), HISTORY_SETTINGS),
         kafka.dead_letter_topic: (broker.topic_settings(kafka.dead_letter_topic), DEAD_LETTER_SETTINGS),
     }
+    if (name := kafka.changes_topic) and broker.topic(name) is not None:
+        live[name] = (broker.topic_settings(name), CHANGES_AT_FIRST)
     shown: dict[str, Any] = {
         "log_id": log.log_id,
         "generation": log.generation,

@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from lastword.app import Parts, create_app
 from lastword.testing.transport import Application, Message, Receive, Send
 from lastword_producers.desk import Desk
+from lastword_query_api.changes import Changes
 from lastword_query_api.readings import ReaderPort, Readings
 
 _parts: ContextVar[Parts] = ContextVar("lastword parts")
@@ -25,6 +26,10 @@ class _PartsOfTheRequest:
     @property
     def readings(self) -> Readings:
         return _parts.get().readings
+
+    @property
+    def changes(self) -> Changes:
+        return _parts.get().changes
 
     def get_desk(self) -> Desk:
         return _parts.get().get_desk()

@@ -1,15 +1,18 @@
 """A whole lastword in memory: the real door, fold and application over a log and a store of this process."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from types import TracebackType
 from typing import Any, Final, Literal, Self
+from weakref import WeakKeyDictionary
 
 import httpx
 
 from lastword import AsyncClient, Client
 from lastword.testing.application import application
 from lastword.testing.candidates import HeldCandidates
+from lastword.testing.changes import MemoryChanges
 from lastword.testing.clock import Clock
 from lastword.testing.keys import Keys, registry_from, with_keys
 from lastword.testing.log import LoggedEvent, MemoryLog
@@ -19,6 +22,7 @@ from lastword.testing.worker import MemoryWorker
 from lastword.testing.writer import MemoryWriter
 from lastword_producers.desk import Desk
 from lastword_projector.engine.projection import DeadLetter
+from lastword_query_api.changes import Changes
 from lastword_query_api.readings import Readings
 from lastword_schemas.identity import Owner
 
@@ -64,7 +68,7 @@ class InMemoryLastword:
         self._held: HeldCandidates | None = None
         self._loop = LoopThread()
         reader = StoppableReader(self._store, lambda: self._holds > 0)
-        app = application(_MemoryParts(reader, self._writer, self.clock))
+        app = application(_MemoryParts(reader, self._store, self._writer, self.clock, partitions))
         self.transport: Final = BlockingTransport(app, self._check, self._loop)
         """For `httpx.Client`: every URL leads to this lastword."""
         self.async_transport: Final = AwaitingTransport(app, self._check)
@@ -199,10 +203,23 @@ class InMemoryLastword:
 class _MemoryParts:
     """`Parts` of the application."""
 
-    def __init__(self, reader: StoppableReader, writer: MemoryWriter, clock: Clock) -> None:
+    def __init__(
+        self, reader: StoppableReader, store: StoppableStore, writer: MemoryWriter, clock: Clock, partitions: int
+    ) -> None:
         self.reader = reader
+        self._store, self._partitions = store, partitions
+        self._changes: WeakKeyDictionary[asyncio.AbstractEventLoop, Changes] = WeakKeyDictionary()
         self.readings = Readings(reader, now_micros=clock.micros)
         self._desk = Desk(writer, reader, now=clock.now)
+
+    @property
+    def changes(self) -> Changes:
+        """Those of the running event loop: callers may have several."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._changes:
+            feed = MemoryChanges(self._store, self._partitions)
+            self._changes[loop] = Changes(self.reader, self.readings.partition_of, feed)
+        return self._changes[loop]
 
     def get_desk(self) -> Desk:
         return self._desk

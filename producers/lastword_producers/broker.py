@@ -57,6 +57,8 @@ class KafkaSettings:
     """The history topic."""
     dead_letter_topic: str = "lastword.dead-letters"
     """Where records go that nobody can read."""
+    changes_topic: str = "lastword.changes"
+    """Where changes are told; empty: nowhere."""
     extra: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     """More settings of librdkafka, such as `security.protocol` and `sasl.password`; never shown."""
 

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 KEPT_FOR_EVER: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-"""Settings of both topics: compaction would delete what `as_of` needs."""
+"""Settings of history and dead letters: compaction would delete what `as_of` needs."""
 HISTORY_SETTINGS: Final = KEPT_FOR_EVER | {
     "unclean.leader.election.enable": "false",
     "message.timestamp.type": "LogAppendTime",
@@ -47,6 +47,8 @@ HISTORY_SETTINGS: Final = KEPT_FOR_EVER | {
 """Settings of the history topic."""
 DEAD_LETTER_SETTINGS: Final = KEPT_FOR_EVER | {"max.message.bytes": str(2 * MAX_RECORD_BYTES)}
 """Settings of the dead letter topic: a dead letter is a whole record and where it stood."""
+CHANGES_AT_FIRST: Final = {"cleanup.policy": "delete", "retention.ms": str(7 * 24 * 60 * 60 * 1_000)}
+"""Settings that the topic of changes is made with. The history has all that it tells, so they may be changed."""
 
 _AT_LEAST: Final = frozenset({"max.message.bytes", "min.insync.replicas"})
 _REPLICAS_FOR_TWO_IN_SYNC: Final = 3
@@ -75,7 +77,7 @@ def create_log(
     *,
     timeout_s: float = 30.0,
 ) -> LogIdentity:
-    """Make the history topic, the dead letter topic and the genesis records: whatever of them is missing.
+    """Make the topics of history, dead letters and changes and the genesis records: whatever of them is missing.
 
     May be called again, and by several at once: a second equal genesis record is ignored by every reader.
 
@@ -85,6 +87,8 @@ def create_log(
     broker = Broker(settings, timeout_s)
     topic = _ensure_topic(broker, settings.topic, partitions, replication, HISTORY_SETTINGS)
     _ensure_topic(broker, settings.dead_letter_topic, 1, replication, DEAD_LETTER_SETTINGS)
+    if settings.changes_topic:
+        _ensure_topic(broker, settings.changes_topic, partitions, replication, {}, CHANGES_AT_FIRST)
     cluster_id, topic_id = broker.cluster_id(), topic.topic_id
     wanted = [
         Genesis(
@@ -230,10 +234,18 @@ def _check_genesis(found: Genesis, expected: Genesis, topic: str) -> None:
         raise LogMismatch(f"{where} says that it is of partition {found.partition}: create a new topic")
 
 
-def _ensure_topic(broker: Broker, name: str, partitions: int, replication: int, settings: dict[str, str]) -> LiveTopic:
+def _ensure_topic(
+    broker: Broker,
+    name: str,
+    partitions: int,
+    replication: int,
+    settings: dict[str, str],
+    at_first: dict[str, str] | None = None,
+) -> LiveTopic:
+    """Make the topic if it is missing, also with the settings that it has `at_first`, and check it."""
     topic = broker.topic(name)
     if topic is None:
-        broker.create_topic(name, partitions, replication, _with_replicas(settings, replication))
+        broker.create_topic(name, partitions, replication, _with_replicas(settings | (at_first or {}), replication))
         topic = broker.topic(name)
     if topic is None:
         raise LogNotReady(f"topic '{name}' was deleted while it was made: run `lastword topics create` again")

@@ -37,8 +37,9 @@ def rebuild(
     """Empty the namespace and fold every partition up to the end it has by then; how many records were folded.
 
     `on_progress(partition, next_offset)` is called after each batch. While it runs, reads of a partition that has no
-    checkpoint yet answer 503. Workers that run meanwhile do no harm: whoever commits first wins, the other one goes on
-    from there. Raises RebuildStopped, and LastwordError where the log is not whole.
+    checkpoint yet answer 503. Changes that were told are not told again. Workers that run meanwhile do no harm:
+    whoever commits first wins, the other one goes on from there. Raises RebuildStopped, and LastwordError where the
+    log is not whole.
     """
     consumer = Consumer(
         consumer_config(config, "lastword-rebuild", "classic") | {"enable.partition.eof": True}, logger=_log
@@ -47,6 +48,7 @@ def rebuild(
     waiting: list[str] = []
     try:
         for genesis in geneses:
+            store.count_as_told(genesis, _end(consumer, topic, genesis.partition))
             store.clear(genesis.partition)
             projector = PartitionProjector(genesis, store, MutedDeadLetters())
             try:
@@ -58,6 +60,15 @@ def rebuild(
     if waiting:
         raise RebuildStopped("; ".join(waiting))
     return done
+
+
+def _end(consumer: Consumer, topic: str, partition: int) -> int:
+    """The *next* offset that the broker will give."""
+    try:
+        _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), _SILENCE_S)
+    except KafkaException as error:
+        raise RebuildStopped(f"the broker does not say where partition {partition} ends: {error}") from error
+    return end
 
 
 def _replay(

@@ -122,13 +122,13 @@ def resolve(boundary: Boundary, records: Sequence[Record], checkpoint: Checkpoin
     return Resolved(as_of, known_at, times[-1] * 1000 if times else now, provisional)
 
 
-def check_demand(demand: Demand, owner: str, checkpoint: Checkpoint) -> int:
+def check_demand(demand: Demand, owner: str, checkpoint: Checkpoint, *, field: str = "at_least") -> int:
     """The sequence that a demand asks for. Raises WrongLog, or InvalidInput where it is of another owner."""
     genesis = checkpoint.genesis
     if demand.log_id != genesis.log_id:
         raise WrongLog(
-            f"at_least is of log {demand.log_id}, this is log {genesis.log_id}; read once without it for a new token",
-            field="at_least",
+            f"{field} is of log {demand.log_id}, this is log {genesis.log_id}; read once without it for a new token",
+            field=field,
         )
     match demand:
         case PositionToken():
@@ -136,7 +136,7 @@ def check_demand(demand: Demand, owner: str, checkpoint: Checkpoint) -> int:
         case Receipt():
             theirs = demand.partition != partition_for(owner, genesis.partitions)
     if theirs:
-        raise InvalidInput("at_least is a position of another owner", field="at_least")
+        raise InvalidInput(f"{field} is a position of another owner", field=field)
     return demand.sequence
 
 

@@ -31,6 +31,8 @@ STATUS_OF_CODE: Final = {
     "backpressure": 503,
     "publisher-closed": 503,
     "broker-refused": 503,
+    "changes-unavailable": 503,
+    "too-many-streams": 503,
     "broker-unavailable": 503,
     "log-not-ready": 503,
     "log-mismatch": 503,

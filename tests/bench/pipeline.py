@@ -55,6 +55,7 @@ class Pipeline:
             redis=SecretStr(stage.redis_url),
             topic=topic,
             dead_letter_topic=f"{topic}.dead",
+            changes_topic=f"{topic}.changes",
             namespace=topic[-12:],
         )
         self._ends: dict[int, int] = {}
@@ -113,6 +114,7 @@ class Pipeline:
             "LASTWORD_REDIS": settings.redis.get_secret_value(),
             "LASTWORD_TOPIC": settings.topic,
             "LASTWORD_DEAD_LETTER_TOPIC": settings.dead_letter_topic,
+            "LASTWORD_CHANGES_TOPIC": settings.changes_topic,
             "LASTWORD_NAMESPACE": settings.namespace,
             "LASTWORD_WORKER_PORT": "0",
             "LASTWORD_LOG_LEVEL": "WARNING",

@@ -9,6 +9,7 @@ partitions when that has taken it for dead. Other settings: `LASTWORD_`...
 import logging
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -71,8 +72,8 @@ class ObedientStore(RedisStore):
         return order
 
 
-def _open_store(settings: ConnectionSettings) -> RedisStore:
-    return ObedientStore(settings.redis.get_secret_value(), Names(settings.namespace))
+def _open_store(settings: ConnectionSettings, *, on_outbox: Callable[[int], object] | None = None) -> RedisStore:
+    return ObedientStore(settings.redis.get_secret_value(), Names(settings.namespace), on_outbox=on_outbox)
 
 
 if __name__ == "__main__":

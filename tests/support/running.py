@@ -15,6 +15,7 @@ from lastword.app import create_app
 from lastword.parts import LiveParts
 from lastword.process import free_port
 from lastword.running import make_worker
+from lastword.server import ApiServer
 from lastword.settings import ApiSettings, WorkerSettings
 from lastword_producers.kafka_log import apply_registry, create_log
 from lastword_producers.publisher import CandidateClient, Publisher
@@ -67,6 +68,7 @@ class RunningLastword:
             "redis": SecretStr(redis_url),
             "topic": topic,
             "dead_letter_topic": f"{topic}.dead",
+            "changes_topic": f"{topic}.changes",
             "namespace": topic[-12:],
         }
         self.worker_settings = WorkerSettings.model_validate(common | {"group": topic, "worker_port": 0})
@@ -84,15 +86,15 @@ class RunningLastword:
         self.publisher = Publisher(self.worker_settings.kafka_settings, self.log, service="tests")
         self.candidates = CandidateClient(self.worker_settings.kafka_settings, self.log, service="extractor")
         self.start_worker()
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                create_app(LiveParts(self.api_settings)),
-                host=self.api_settings.host,
-                port=self.api_settings.port,
-                log_config=None,
-                access_log=False,
-            )
+        self.parts = LiveParts(self.api_settings)
+        config = uvicorn.Config(
+            create_app(self.parts),
+            host=self.api_settings.host,
+            port=self.api_settings.port,
+            log_config=None,
+            access_log=False,
         )
+        self._server = ApiServer(config, self.parts)
         self._api_thread = threading.Thread(target=self._server.run, name="api")
         self._api_thread.start()
         self.http = self.new_client()

@@ -21,9 +21,9 @@ SECONDS = 20.0
 
 
 def settings_for(bootstrap_servers: str, topic: str | None = None) -> KafkaSettings:
-    """Settings with a history topic and a dead letter topic of their own."""
+    """Settings with a history topic and a dead letter topic of their own; changes are not told."""
     topic = topic or f"test-{uuid.uuid4().hex}"
-    return KafkaSettings(bootstrap_servers, topic=topic, dead_letter_topic=f"{topic}.dead")
+    return KafkaSettings(bootstrap_servers, topic=topic, dead_letter_topic=f"{topic}.dead", changes_topic="")
 
 
 def records_of(settings: KafkaSettings, topic: str, partitions: int) -> list[list[Message]]:

@@ -35,7 +35,7 @@ class Call:
 
 
 READ_ONLY = ("read", "slice", "find", "load", "window")
-SCRIPTS = (*READ_ONLY, "commit", "index")
+SCRIPTS = (*READ_ONLY, "commit", "index", "relayed")
 
 
 @cache

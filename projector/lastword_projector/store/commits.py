@@ -24,14 +24,15 @@ def commit(
     before: Checkpoint | None,
     changes: Changes,
     now_ms: int,
+    outbox_item: bytes = b"",
 ) -> Plan[None]:
-    """Write history, entries, event ids and checkpoint in one step. Raises CommitRefused or OtherProjection.
+    """Write history, entries, event ids, outbox and checkpoint in one step. Raises CommitRefused or OtherProjection.
 
-    `ids` goes on with the events of this commit. Where a history has grown long, its key indexes are brought up to date
-    after that.
+    `ids` goes on with the events of this commit; an empty `outbox_item` is none. Where a history has grown long, its
+    key indexes are brought up to date after that.
     """
     own = names.of(partition)
-    keys = ScriptKeys(own.checkpoint, own.written, own.runs)
+    keys = ScriptKeys(own.checkpoint, own.written, own.runs, own.outbox, own.told)
     fields: list[str | bytes] = []
     if before is None:
         fields += ["genesis", jsontext.canonical(genesis.model_dump(mode="json"))]
@@ -55,6 +56,7 @@ def commit(
         ids.greatest.hex(),
         ids.run.hex(),
         ids.count,
+        outbox_item,
         *fields,
     ]
     for group in groups:
@@ -167,21 +169,23 @@ def index(names: Names, partition: int, owner: str) -> Plan[None]:
 
 
 def clear(names: Names, partition: int) -> Plan[int]:
-    """Remove everything of the partition in this namespace; how many keys there were.
+    """Remove everything of the partition in this namespace but what is to be told; how many keys there were.
 
     First the checkpoint becomes one that nobody can have folded from, so that no worker commits meanwhile; it goes
     last. If that is broken off, the partition stays closed until it is done again.
     """
-    checkpoint_name = names.of(partition).checkpoint.encode()
+    own = names.of(partition)
+    checkpoint_name = own.checkpoint.encode()
+    spared = {checkpoint_name, own.outbox.encode(), own.told.encode()}
     there, _ = yield [
         Call(("EXISTS", checkpoint_name), int),
         Call(("HSET", checkpoint_name, "next", BEING_EMPTIED), int),
     ]
-    pattern = _escaped(names.of(partition).prefix) + "*"
+    pattern = _escaped(own.prefix) + "*"
     removed = cursor = 0
     while True:
         (reply,) = yield [Call(("SCAN", cursor, "MATCH", pattern, "COUNT", 1000), list)]
-        cursor, found = int(reply[0]), [name for name in reply[1] if name != checkpoint_name]
+        cursor, found = int(reply[0]), [name for name in reply[1] if name not in spared]
         if found:
             (count,) = yield [Call(("UNLINK", *found), int)]
             removed += count

@@ -67,6 +67,11 @@ class MemoryReader:
             return HistoryRead(None, [])
         return HistoryRead(checkpoint, [record for record in records if record.sequence < checkpoint.next_sequence])
 
+    async def history_above(self, partition: int, owner: str, sequence: int) -> HistoryRead:
+        """An owner's records above a sequence, up to the checkpoint."""
+        checkpoint, records = await self.history(partition, owner)
+        return HistoryRead(checkpoint, [record for record in records if record.sequence > sequence])
+
     async def event(self, partition: int, owner: str, event_id: bytes) -> Record | None:
         """The owner's first event with this id, if it is projected."""
         ref = EventRef(owner, event_id)

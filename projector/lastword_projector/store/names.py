@@ -28,6 +28,12 @@ class PartitionNames:
         """Hash of what was ever written, wherever the checkpoint stands: `next` (16 digits); `greatest`, `run` (hex of
         event ids) and `count`, see `EventIds`.
         """
+        self.outbox = f"{self.prefix}outbox"
+        """List: what commits changed and nobody was told yet, an item a commit (see `engine.changes`)."""
+        self.told = f"{self.prefix}told"
+        """Hash: `log`, `next` (16 digits): changes below this sequence went into the outbox, wherever the checkpoint
+        stands. A rebuild spares it and the outbox.
+        """
         self.runs = f"{self.prefix}runs"
         """Sorted set, all scores 0: the runs' first event ids (hex)."""
         self.run_prefix = f"{self.prefix}r:"

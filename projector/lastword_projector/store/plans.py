@@ -283,6 +283,26 @@ def history(names: Names, partition: int, owner: str) -> Plan[HistoryRead]:
         first += SLICE
 
 
+def history_above(names: Names, partition: int, owner: str, sequence: int) -> Plan[HistoryRead]:
+    """An owner's records above a sequence, up to the checkpoint as of the first look; read from the end."""
+    own = names.of(partition)
+    keys = [own.checkpoint, own.history(owner)]
+    # In this order: the list has all that the checkpoint takes into account.
+    seen, end = yield [
+        Call(("HMGET", own.checkpoint, *_CHECKPOINT_FIELDS), _checkpoint),
+        Call(("LLEN", own.history(owner)), int),
+    ]
+    slices: list[list[Record]] = []
+    while seen is not None and end > 0:
+        first = max(0, end - SLICE)
+        (reply,) = yield [script_call("slice", keys, [first, end - 1], list)]
+        slices.append(list(records_of(reply[1])))
+        end = first if slices[-1] and slices[-1][0].sequence > sequence else 0
+    found = [record for part in reversed(slices) for record in part]
+    below = seen.next_sequence if seen else 0
+    return HistoryRead(seen, [record for record in found if sequence < record.sequence < below])
+
+
 def _checkpoint(fields: Sequence[bytes | None]) -> Checkpoint | None:
     upcoming, fold_version, genesis, registry, clock = fields
     if upcoming == BEING_EMPTIED:

@@ -48,6 +48,10 @@ class Reader:
         """All of an owner's records up to the checkpoint."""
         return await self._runner.run(plans.history(self._names, partition, owner))
 
+    async def history_above(self, partition: int, owner: str, sequence: int) -> HistoryRead:
+        """An owner's records above a sequence, up to the checkpoint."""
+        return await self._runner.run(plans.history_above(self._names, partition, owner, sequence))
+
     async def event(self, partition: int, owner: str, event_id: bytes) -> Record | None:
         """The owner's first event with this id, if it is projected."""
         ref = EventRef(owner, event_id)

@@ -1,10 +1,10 @@
 """The projector's store on Redis (or Valkey). The logic is in `plans`, the atomic steps are in `lua/`."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from lastword_projector.engine.projection import Changes, KeyRef, Needs
 from lastword_projector.engine.records import Record
-from lastword_projector.store import commits, plans
+from lastword_projector.store import commits, outbox, plans
 from lastword_projector.store.calls import Plan
 from lastword_projector.store.event_ids import EventIds
 from lastword_projector.store.names import Names
@@ -16,14 +16,17 @@ from lastword_schemas.control import Genesis
 class RedisStore:
     """`Store` on Redis, on one connection."""
 
-    def __init__(self, url: str, names: Names) -> None:
-        self._pipe, self._names = Pipe(url), names
+    def __init__(self, url: str, names: Names, *, on_outbox: Callable[[int], object] | None = None) -> None:
+        """With `on_outbox` commits put their changes into the outbox, and it is told the partition afterwards."""
+        self._pipe, self._names, self._on_outbox = Pipe(url), names, on_outbox
         self._ids: dict[int, EventIds] = {}
+        self._told_below: dict[int, int] = {}
         self._resets = 0
 
     def checkpoint(self, partition: int) -> Checkpoint | None:
         """See `Store`."""
         checkpoint, self._ids[partition] = self._pipe.run(plans.opened(self._names, partition))
+        self._told_below.pop(partition, None)
         return checkpoint
 
     def load(self, partition: int, needs: Needs) -> Pending[Loaded]:
@@ -39,8 +42,9 @@ class RedisStore:
     ) -> Pending[None]:
         """See `Store`."""
         ids = self._ids_of(partition)
-        plan = commits.commit(self._names, partition, ids, genesis, before, changes, now_ms)
-        return self._pipe.send(self._following(partition, plan))
+        item = self._outbox_item(partition, genesis, changes)
+        plan = commits.commit(self._names, partition, ids, genesis, before, changes, now_ms, item)
+        return self._pipe.send(self._following(partition, plan, has_item=bool(item)))
 
     def key_history(self, partition: int, ref: KeyRef, *, below: int) -> list[Record]:
         """See `Store`."""
@@ -63,18 +67,33 @@ class RedisStore:
     def clear(self, partition: int) -> int:
         """Remove everything of the partition in this namespace, history too; how many keys there were.
 
-        Nobody can commit meanwhile.
+        Nobody can commit meanwhile. What waits in the outbox stays, and so does how far changes were put into it.
         """
         self._ids.pop(partition, None)
         return self._pipe.run(commits.clear(self._names, partition))
 
-    def _following(self, partition: int, commit: Plan[None]) -> Plan[None]:
+    def count_as_told(self, genesis: Genesis, next_offset: int) -> None:
+        """Where it is not known which changes were told, count those below the *next* offset as told."""
+        if self._on_outbox is not None:
+            self._pipe.run(outbox.count_as_told(self._names, genesis, next_offset))
+
+    def _outbox_item(self, partition: int, genesis: Genesis, changes: Changes) -> bytes:
+        if self._on_outbox is None or not changes.records:
+            return b""
+        if partition not in self._told_below:
+            plan = outbox.told_below(self._names, partition, genesis.log_id)
+            self._told_below[partition] = self._pipe.run(plan)
+        return outbox.item_of(changes, self._told_below[partition])
+
+    def _following(self, partition: int, commit: Plan[None], *, has_item: bool = False) -> Plan[None]:
         """The commit; if it is refused, the event ids that it was to bring are not there."""
         try:
             yield from commit
         except CommitRefused:
             self._ids.pop(partition, None)
             raise
+        if has_item and self._on_outbox is not None:
+            self._on_outbox(partition)
 
     def _ids_of(self, partition: int) -> EventIds:
         if self._resets != self._pipe.resets:  # what was on its way then may not have come

@@ -40,6 +40,10 @@ class WorkerStatus:
     """What keeps the whole worker from working; None if nothing does."""
     unreachable: str | None = None
     """Why Kafka cannot be reached; None if it can."""
+    outbox_commits: int = 0
+    """Commits whose changes wait in the outboxes of these partitions, as of the relay's last look."""
+    changes_wait: str | None = None
+    """Why changes are not relayed; None if they are. Reads are right all the same, so the worker is healthy."""
 
     @property
     def healthy(self) -> bool:
@@ -59,6 +63,8 @@ class WorkerStatus:
             "group_protocol": self.group_protocol,
             "records_behind": sum(count for count in behind if count is not None),
             "seconds_behind": max((age for age in seconds if age is not None), default=0.0),
+            "outbox_commits": self.outbox_commits,
+            "changes_wait": self.changes_wait,
             "partitions": {
                 str(number): asdict(status)
                 | {"records_behind": status.records_behind, "seconds_behind": status.seconds_behind(now)}

@@ -5,6 +5,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -78,9 +79,12 @@ class Worker:
         *,
         protocol: GroupProtocol,
         status: WorkerStatus | None = None,
+        relay: AbstractContextManager[object] | None = None,
     ) -> None:
+        """`relay` is entered while the worker runs, if there is one."""
         self._topic, self._geneses = topic, {genesis.partition: genesis for genesis in geneses}
         self._store, self._dead_letters = store, dead_letters
+        self._relay = relay or contextlib.nullcontext()
         self._projectors: dict[int, PartitionProjector] = {}
         self._broken: set[int] = set()
         self._sought: dict[int, int] = {}
@@ -106,11 +110,12 @@ class Worker:
         to mend it.
         """
         try:
-            self._join()
-            while not stop.is_set():
-                self._turn(stop)
-            for partition in self._unsettled():
-                self._guarded(partition, self._projectors[partition].settle)
+            with self._relay:
+                self._join()
+                while not stop.is_set():
+                    self._turn(stop)
+                for partition in self._unsettled():
+                    self._guarded(partition, self._projectors[partition].settle)
         finally:
             self._leave()
 

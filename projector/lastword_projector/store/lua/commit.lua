@@ -1,12 +1,13 @@
--- Writes history, entries, event ids and checkpoint of one partition, if the stored state is the one that was folded
--- from. Everything is checked before the first write. Sequences and marks are fixed-width decimal strings: they compare
+-- Writes history, entries, event ids, outbox and checkpoint of one partition, if the stored state is the one that was
+-- folded from. Everything is checked before the first write. Sequences and marks are fixed-width decimal strings: they compare
 -- as strings, because Lua's numbers are doubles.
 --
--- KEYS  1 checkpoint, 2 what was ever written, 3 runs of event ids;
+-- KEYS  1 checkpoint, 2 what was ever written, 3 runs of event ids, 4 outbox, 5 how far changes were put into it;
 --       then of each group its history and its profile; then those that the arguments name by their index
 -- ARGV  1 expected next sequence ('' = no checkpoint yet), 2 new next sequence, 3 log id, 4 fold version,
 --       5 number of checkpoint fields, 6 of groups, 7 of event ids that are in no run, 8 of runs,
---       9 greatest time-ordered event id, 10 the last run's first id, 11 how many ids it has;
+--       9 greatest time-ordered event id, 10 the last run's first id, 11 how many ids it has,
+--       12 item of the outbox ('' = none);
 --       then fields: name, value
 --       groups: number of records, of entries; items of the history (sequence, packed record), in order;
 --               entries: field, mark folded from ('' = none), value
@@ -23,10 +24,10 @@ if stored[3] and stored[3] ~= ARGV[4] then return {'fold', stored[3]} end
 if stored[1] == ARGV[2] then return {'already', stored[1]} end
 if (stored[1] or '') ~= ARGV[1] then return {'checkpoint', stored[1] or ''} end
 
-local groups, groups_at = tonumber(ARGV[6]), 12 + 2 * ARGV[5]
+local groups, groups_at = tonumber(ARGV[6]), 13 + 2 * ARGV[5]
 
 -- A mark only rises, or stays where a late event or a refold changed something else.
-local a, k = groups_at, 4
+local a, k = groups_at, 6
 for _ = 1, groups do
   local entries = tonumber(ARGV[a + 1])
   a = a + 2 + ARGV[a]
@@ -39,13 +40,19 @@ for _ = 1, groups do
   k = k + 2
 end
 
+-- First the outbox: if this call breaks off after here, changes may be told twice, and none is lost.
+if ARGV[12] ~= '' then
+  call('RPUSH', KEYS[4], ARGV[12])
+  call('HSET', KEYS[5], 'log', ARGV[3], 'next', ARGV[2])
+end
+
 -- Where the checkpoint was set back, histories are ahead of it: what they have already is not added again. The same if
 -- this call breaks off after here, at a key that somebody else has written.
 local top = call('HGET', KEYS[2], 'next')
 local behind = not top or ARGV[1] < top
 call('HSET', KEYS[2], 'next', (top and top > ARGV[2]) and top or ARGV[2], 'greatest', ARGV[9])
 local grown = {'ok', ARGV[2]}
-a, k = groups_at, 4
+a, k = groups_at, 6
 for group = 0, groups - 1 do
   local records, entries, past = tonumber(ARGV[a]), tonumber(ARGV[a + 1]), false
   local first, last = a + 2, a + 1 + records
@@ -78,7 +85,7 @@ for _ = 1, ARGV[8] do
   call('APPEND', KEYS[tonumber(ARGV[a])], ARGV[a + 3])
   a = a + 4
 end
-for field = 12, groups_at - 1, 2 do call('HSET', KEYS[1], ARGV[field], ARGV[field + 1]) end
+for field = 13, groups_at - 1, 2 do call('HSET', KEYS[1], ARGV[field], ARGV[field + 1]) end
 call('HSET', KEYS[1], 'next', ARGV[2], 'log', ARGV[3], 'fold', ARGV[4])
 call('HSET', KEYS[2], 'run', ARGV[10], 'count', ARGV[11])
 call('SPUBLISH', KEYS[1], ARGV[2])

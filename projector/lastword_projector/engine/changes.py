@@ -1,0 +1,116 @@
+"""What an event changed, from its record alone: so that a stream told now and one read from history say the same."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Literal
+
+import msgspec
+
+from lastword_projector.engine.records import Record
+from lastword_schemas.changes import CHANGING, VERSION, ChangeStatus, change_id
+from lastword_schemas.identity import record_key
+from lastword_schemas.model import from_micros, instant_text
+from lastword_schemas.positions import PositionToken, owner_digest
+from lastword_schemas.verdicts import Effect
+
+_CHANGING = frozenset(effect.value for effect in CHANGING)
+_STATUS: dict[str, ChangeStatus] = {Effect.DELETED.value: "deleted", Effect.CONFLICT.value: "unresolved"}
+
+
+class Changed(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """That an event made one entry another one: what the outbox keeps until it is told."""
+
+    owner: str
+    scope: str
+    key: str
+    effect: str
+    sequence: int
+    source_sequence: int
+    event_id: bytes
+    recorded_at: int
+    """ms since 1970."""
+    part: int = 1
+    parts: int = 1
+
+
+class ToldChange(msgspec.Struct, gc=False):
+    """The JSON document of a change; `lastword_schemas.changes.Change` describes it."""
+
+    change_id: str
+    log_id: str
+    owner: str
+    scope: str
+    key: str
+    effect: str
+    status: ChangeStatus
+    sequence: int
+    source_sequence: int
+    event_id: str
+    recorded_at: str
+    part: int
+    parts: int
+    position_token: str
+    kind: Literal["change"] = "change"
+    version: int = VERSION
+
+
+def changes_of(owner: str, record: Record) -> Sequence[Changed]:
+    """What the event of a record changed, key by key."""
+    if record.retires is None:
+        return (_changed(owner, record, 1, 1),) if record.verdict in _CHANGING else ()
+    changing = [part for part in record.parts() if part.verdict in _CHANGING]
+    return [_changed(owner, part, number, len(changing)) for number, part in enumerate(changing, 1)]
+
+
+def _changed(owner: str, record: Record, part: int, parts: int) -> Changed:
+    return Changed(
+        owner,
+        record.scope,
+        record.key or "",
+        record.verdict,
+        record.sequence,
+        record.source_sequence,
+        record.event_id,
+        record.recorded_at,
+        part,
+        parts,
+    )
+
+
+def told(log_id: str, changed: Changed) -> bytes:
+    """The JSON document of a change."""
+    owner, scope, key, sequence = changed.owner, changed.scope, changed.key, changed.sequence
+    event = changed.event_id.hex()
+    return _encode(
+        ToldChange(
+            change_id(log_id, sequence, key_of(owner, scope, key)),
+            log_id,
+            owner,
+            scope,
+            key,
+            changed.effect,
+            _STATUS.get(changed.effect, "set"),
+            sequence,
+            changed.source_sequence,
+            f"{event[:8]}-{event[8:12]}-{event[12:16]}-{event[16:20]}-{event[20:]}",
+            _instant(changed.recorded_at),
+            changed.part,
+            changed.parts,
+            str(PositionToken(log_id, _digest(owner), sequence)),
+        )
+    )
+
+
+_encode = msgspec.json.Encoder().encode
+pack_changes = msgspec.msgpack.Encoder().encode
+"""The bytes of an item of the outbox: what one commit changed."""
+unpack_changes = msgspec.msgpack.Decoder(list[Changed]).decode
+"""What such an item holds."""
+key_of = lru_cache(maxsize=20_000)(record_key)
+"""The record key of an owner's scope and key: the same ones come again and again."""
+_digest = lru_cache(maxsize=20_000)(owner_digest)
+
+
+@lru_cache(maxsize=1_024)
+def _instant(ms: int) -> str:
+    return instant_text(from_micros(ms * 1_000))

@@ -1,0 +1,85 @@
+"""The route that streams changes, as server-sent events."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query, Request, Response
+from pydantic import ConfigDict, Field
+from starlette.types import Receive, Scope, Send
+
+from lastword_query_api.changes import Changes
+from lastword_query_api.subscriber import Subscriber
+from lastword_schemas.envelope import KeyText, OwnerText, ScopeText
+from lastword_schemas.model import Model
+from lastword_schemas.positions import parse_demand
+
+MEDIA_TYPE = "text/event-stream"
+_ANSWER: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Events `change` (data: one change), `position`, `dropped`, `closing`",
+        "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
+    }
+}
+
+
+class ChangesQuery(Model):
+    """Parameters of `GET /v1/changes`."""
+
+    model_config = ConfigDict(strict=False)
+
+    owner: OwnerText
+    scope: ScopeText | None = Field(default=None, description="only this scope; default: all")
+    key: KeyText | None = Field(default=None, description="only this key; default: all")
+    after: str | None = Field(
+        default=None, description="a receipt or position token: what came after it first; default: from now on"
+    )
+
+
+LastEventId = Annotated[
+    str | None, Header(description="as `after`, and before it: what a browser sends when it connects again")
+]
+
+
+def changes_router(changes: Callable[[Request], Changes]) -> APIRouter:
+    """The route; `changes` finds the streams of the application that a request is for."""
+    router = APIRouter(tags=["read"])
+
+    @router.get("/v1/changes", response_class=Response, responses=_ANSWER, summary="Changes of an owner, as they come")
+    async def stream(
+        request: Request, query: Annotated[ChangesQuery, Query()], last_event_id: LastEventId = None
+    ) -> Response:
+        text, field = (last_event_id, "Last-Event-ID") if last_event_id else (query.after, "after")
+        after = None if text is None else parse_demand(text, field=field)
+        subscriber = await changes(request).subscribe(query.owner, scope=query.scope, key=query.key, after=after)
+        return EventStream(subscriber)
+
+    return router
+
+
+class EventStream(Response):
+    """Sends what a subscriber has to say, until it has said its last word or the reader has gone."""
+
+    media_type = MEDIA_TYPE
+
+    def __init__(self, subscriber: Subscriber) -> None:
+        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._subscriber = subscriber
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        listening = asyncio.create_task(self._until_gone(receive))
+        try:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            async for text in self._subscriber.texts():
+                await send({"type": "http.response.body", "body": text, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            listening.cancel()
+            self._subscriber.leave()
+
+    async def _until_gone(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._subscriber.leave()
