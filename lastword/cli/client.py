@@ -41,6 +41,13 @@ class NotReady(LastwordError):
     retryable = True
 
 
+class StreamEnded(LastwordError):
+    """The API ended a stream of changes."""
+
+    code = "stream-ended"
+    retryable = True
+
+
 class Api:
     """Calls of the API; each returns the answer's JSON text. Raises ApiUnreachable and ApiProblem."""
 
@@ -66,9 +73,35 @@ class Api:
             raise NotReady(f"lastword is not ready: {'; '.join(state.get('problems', {}).values())}. Try it later")
         return str(log_id)
 
+    def events(self, path: str, **parameters: Any) -> Iterator[tuple[str, str]]:
+        """The server-sent events of a stream as they come, until it ends: kind and data of each."""
+        with self._reached(), self._http.stream("GET", path, params=_given(parameters)) as response:
+            if not response.is_success:
+                response.read()
+                raise ApiProblem(_problem(response), response.status_code, _retry_after_s(response))
+            fields: dict[str, str] = {}
+            for line in response.iter_lines():
+                if line:
+                    name, _, value = line.partition(":")
+                    fields[name] = value.removeprefix(" ")
+                elif fields:
+                    if "data" in fields:
+                        yield fields.get("event", "message"), fields["data"]
+                    fields = {}
+
     def _call(self, method: str, path: str, **request: Any) -> str:
-        try:
+        with self._reached():
             response = self._http.request(method, path, headers={"Content-Type": "application/json"}, **request)
+        # A batch with refused items is an answer too: its items say what became of each.
+        if response.is_success or _has_results(response):
+            return response.text
+        raise ApiProblem(_problem(response), response.status_code, _retry_after_s(response))
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        """In the block, what goes wrong on the way to the API says so."""
+        try:
+            yield
         except httpx.UnsupportedProtocol as error:
             raise _no_url(self.url) from error
         except httpx.TimeoutException as error:
@@ -80,10 +113,6 @@ class Api:
                 f"no lastword answers at {self.url} ({error}). Start one on this machine with `lastword up` or "
                 "`make demo`, or say in LASTWORD_URL where it is"
             ) from error
-        # A batch with refused items is an answer too: its items say what became of each.
-        if response.is_success or _has_results(response):
-            return response.text
-        raise ApiProblem(_problem(response), response.status_code, _retry_after_s(response))
 
 
 @contextmanager

@@ -1,16 +1,20 @@
-"""Commands that read: get, why, profile, history."""
+"""Commands that read: get, why, profile, history, changes."""
 
+import sys
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
 from lastword.cli import render
-from lastword.cli.client import connect
+from lastword.cli.client import StreamEnded, connect
+from lastword_schemas import jsontext
 from lastword_schemas.answers import HistoryAnswer, InspectionRecord, ProfileAnswer, Reading, ValuesAnswer
+from lastword_schemas.changes import Change
 from lastword_schemas.identity import GLOBAL, scope_chain
 
 PANEL = "Read"
+
 
 Owner = Annotated[str, typer.Argument(help="user:<id>, org:<id> or <tenant>/user:<id>.", show_default=False)]
 Key = Annotated[str, typer.Argument(help="Such as mail.tone.", show_default=False)]
@@ -37,6 +41,7 @@ def add_to(app: typer.Typer) -> None:
     app.command(rich_help_panel=PANEL)(why)
     app.command(rich_help_panel=PANEL)(profile)
     app.command(rich_help_panel=PANEL)(history)
+    app.command(rich_help_panel=PANEL)(changes)
 
 
 def get(
@@ -159,6 +164,31 @@ def history(
     else:
         _note("nothing was ever said")
     _say_how_far(answer, answer.next_page)
+
+
+def changes(
+    owner: Owner,
+    key: Annotated[str | None, typer.Argument(help="Only this key.", show_default=False)] = None,
+    scope: Annotated[str | None, typer.Option("--scope", "-s", help="Only this scope.", show_default=False)] = None,
+    after: Annotated[
+        str | None, typer.Option(help="First what came after this receipt or position. [default: from now on]")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each.")] = False,
+) -> None:
+    """Changes of an owner's entries, as they come; Ctrl-C ends it. A change says that and where, not the value."""
+    out = render.console()
+    with connect() as api:
+        for event, data in api.events("/v1/changes", owner=owner, scope=scope, key=key, after=after):
+            if event == "change" and json:
+                render.print_json(data)
+                sys.stdout.flush()
+            elif event == "change":
+                out.print(render.change_line(Change.model_validate_json(data)), soft_wrap=True)
+            elif event == "position" and not json:
+                _note(f"up to {jsontext.parse(data)['position_token']}")
+            elif event in ("dropped", "closing"):
+                last = jsontext.parse(data)
+                raise StreamEnded(f"{last['detail']}: go on with --after {last['position_token']}")
 
 
 def _value(

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from lastword_schemas import jsontext
 from lastword_schemas.answers import EventAnswer, InspectionRecord, Rule, State, Status, Version, Words
+from lastword_schemas.changes import Change
 from lastword_schemas.model import instant_text
 
 _PIPE_WIDTH: Final = 120
@@ -159,6 +160,13 @@ def events_table(events: list[EventAnswer]) -> Table:
             styled(event.status.value),
         )
     return made
+
+
+def change_line(change: Change) -> Text:
+    """A change, when the log had the event."""
+    where = f"  {clean(change.scope)}  {clean(change.key)}  "
+    when = Text(time_text(change.recorded_at), style="dim")
+    return Text.assemble(when, "  ", styled(change.effect), where, (f"at {change.sequence}", "dim"))
 
 
 def why(record: InspectionRecord) -> None:

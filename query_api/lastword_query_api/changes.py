@@ -5,6 +5,7 @@ what comes twice is known by its sequence. Everything here is of one event loop.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
@@ -83,8 +84,9 @@ class Changes:
         self.of_owner: dict[str, set[Subscriber]] = {}
         """Who wants to hear of an owner. Other threads may look whether an owner is there."""
         self._count = 0
-        self._opened = asyncio.Event()
-        self._trouble: LastwordError = ChangesUnavailable("the topic of changes has not been reached yet")
+        self._heard = asyncio.Event()
+        """Set once the feed has said how it goes."""
+        self._trouble: LastwordError | None = ChangesUnavailable("the topic of changes has not been reached yet")
         self._started = self._closing = False
         self._beating: asyncio.Task[None] | None = None
 
@@ -124,7 +126,8 @@ class Changes:
 
     def open(self) -> None:
         """From here on all that is told comes to `deliver`."""
-        self._opened.set()
+        self._trouble = None
+        self._heard.set()
 
     def deliver(self, events: Iterable[Told]) -> None:
         """Hand events to those who want to hear of their owners; of one owner in the order of the log."""
@@ -134,8 +137,8 @@ class Changes:
 
     def interrupt(self, trouble: LastwordError) -> None:
         """Changes may be missed from here until `open`: end all streams, which resume behind their positions."""
-        self._opened.clear()
         self._trouble = trouble
+        self._heard.set()
         self._end_all("dropped", trouble)
 
     def close(self) -> None:
@@ -158,11 +161,11 @@ class Changes:
         if not self._started:
             self._feed.start(self)
             self._started = True
-        if not self._opened.is_set():
-            try:
-                await asyncio.wait_for(self._opened.wait(), _OPEN_S)
-            except TimeoutError:
-                raise self._trouble from None
+        if not self._heard.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._heard.wait(), _OPEN_S)
+        if self._trouble is not None:
+            raise self._trouble
 
     async def _beat(self) -> None:
         while True:

@@ -55,6 +55,7 @@ class KafkaChanges:
         }
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        self._in_trouble = False
         self._parts: dict[str, tuple[int, dict[int, Line]]] = {}
 
     def start(self, changes: Changes) -> None:
@@ -76,7 +77,9 @@ class KafkaChanges:
             except (KafkaException, ChangesUnavailable) as error:
                 reason = error.args[0].str() if isinstance(error, KafkaException) else error.message
                 trouble = ChangesUnavailable(f"topic {self._topic} cannot be read: {reason}")
-                _log.warning("%s", trouble, extra={"code": trouble.code})
+                if not self._in_trouble:  # told once, not with each attempt
+                    _log.warning("%s", trouble, extra={"code": trouble.code})
+                self._in_trouble = True
                 loop.call_soon_threadsafe(changes.interrupt, trouble)
                 self._stop.wait(_BACK_OFF_S)
 
@@ -88,6 +91,7 @@ class KafkaChanges:
             consumer.assign(self._ends(consumer))
             loop.call_soon_threadsafe(changes.open)
             _log.info("following %s", self._topic)
+            self._in_trouble = False
             probe_at = time.monotonic() + _PROBE_EVERY_S
             while not self._stop.is_set():
                 first = consumer.poll(_POLL_S)
@@ -162,7 +166,7 @@ class NoChanges:
     """`Feed` where changes are told nowhere."""
 
     def start(self, changes: Changes) -> None:
-        """See `Feed`."""
+        """See `Feed`: says why there is nothing to be told."""
         changes.interrupt(ChangesUnavailable("changes are told nowhere: LASTWORD_CHANGES_TOPIC is empty"))
 
     async def stop(self) -> None:

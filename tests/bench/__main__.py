@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from lastword.process import LocalServiceError
 from lastword_schemas.errors import LastwordError
-from tests.bench import cldr, client, install, latency, projection, sgd, size
+from tests.bench import changes, cldr, client, install, latency, projection, sgd, size
 from tests.bench.bench import BenchStopped, Options
 from tests.bench.data import check_folder
 from tests.bench.show import figure, machine, note
@@ -24,6 +24,7 @@ BENCHES = {
     "client": client.BENCH,
     "size": size.BENCH,
     "install": install.BENCH,
+    "changes": changes.BENCH,
 }
 
 HELD, MISSED, STOPPED = 0, 1, 2

@@ -3,17 +3,19 @@
 import threading
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from lastword.running import run_rebuild
+from lastword_producers.kafka_log import create_log
 from lastword_query_api import subscriber
 from lastword_schemas.changes import Change
 from lastword_schemas.positions import PositionToken, owner_digest
 from tests.support.running import RunningLastword
 from tests.support.services import shared_database
 from tests.support.streams import Stream
-from tests.support.topics import records_of
+from tests.support.topics import delete, records_of
 
 pytestmark = pytest.mark.real
 
@@ -257,3 +259,29 @@ def test_streams_above_the_limit_are_refused_and_a_closed_one_makes_room(
     lastword.until(lambda: not changes.of_owner, "the stream to be gone")
     with Stream(lastword, ada) as stream:
         assert stream.until("position")
+
+
+def test_without_their_topic_streams_say_so_and_changes_wait_for_it_and_they_end_when_the_api_stops(
+    real_kafka: str, store_url: str, ada: str
+) -> None:
+    with RunningLastword(real_kafka, shared_database(store_url), partitions=1) as lastword:
+        settings = lastword.worker_settings.kafka_settings
+        with Stream(lastword, ada) as stream:
+            first = lastword.publisher.set(ada, "global", "any", 1)
+            stream.changes(1)
+            delete(replace(settings, topic=settings.changes_topic))
+            dropped = stream.until("dropped")
+            assert (dropped.data["code"], stream.has_ended) == ("changes-unavailable", True)
+        refused = lastword.get("/v1/changes", owner=ada)
+        assert (refused.status_code, refused.json()["code"]) == (503, "changes-unavailable")
+        second = lastword.publisher.set(ada, "global", "any", 2)
+        lastword.projected([second])
+        create_log(settings, partitions=1)
+        lastword.until(lambda: lastword.parts.changes._trouble is None, "the topic to be read again")
+        lastword.until(lambda: len(on_the_topic(lastword, ada)) > 0, "the change that waited")
+        assert [change.sequence for change in on_the_topic(lastword, ada)] == [second.sequence]
+        with Stream(lastword, ada, after=dropped.data["position_token"]) as stream:
+            assert stream.changes(1)[0].sequence == second.sequence > first.sequence
+            lastword.stop_api()
+            assert stream.until("closing").data["position_token"] == token(lastword, ada, second.sequence)
+            assert stream.has_ended

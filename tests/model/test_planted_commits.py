@@ -11,6 +11,7 @@ import pytest
 import redis
 
 from lastword_projector import projector as projector_module
+from lastword_projector.engine.changes import unpack_changes
 from lastword_projector.projector import PartitionProjector
 from lastword_projector.store.names import Names
 from lastword_projector.store.ports import CommitRefused
@@ -26,6 +27,7 @@ from tests.support.planted_commits import (
     DeadLettersAfterTheCheckpoint,
     HistoryAfterTheCheckpoint,
     MakeWriter,
+    OutboxAfterTheState,
     Writer,
     checkpoint_at_most,
     commit_without_checkpoint,
@@ -58,8 +60,10 @@ def opened(log: Log, store: Writer) -> PartitionProjector:
 
 
 def bytes_of(redis_url: str, names: Names) -> dict[bytes, object]:
+    """All that is stored; of the outbox the changes, however they were cut into commits."""
     with redis.Redis.from_url(redis_url) as client:
-        return everything(client, names.of(0).prefix)
+        found = everything(client, names.of(0).prefix)
+    return found | {b"outbox": [change for item in found.get(b"outbox", ()) for change in unpack_changes(item)]}
 
 
 def new_names() -> Names:
@@ -169,6 +173,10 @@ def test_a_history_written_after_the_checkpoint_is_caught(redis_url: str) -> Non
 
 def test_a_dead_letter_sent_after_the_checkpoint_is_caught(redis_url: str) -> None:
     assert_caught(a_worker_that_dies_in_a_commit_loses_no_dead_letter, redis_url, DeadLettersAfterTheCheckpoint)
+
+
+def test_an_outbox_written_apart_from_the_state_is_caught(redis_url: str) -> None:
+    assert_caught(a_worker_that_dies_in_a_commit_loses_nothing, redis_url, OutboxAfterTheState)
 
 
 def test_a_missing_checkpoint_read_as_absent_is_caught(redis_url: str) -> None:

@@ -29,7 +29,7 @@ class Writer(RedisStore):
     """
 
     def __init__(self, url: str, names: Names, *, dies_at: int | None = None) -> None:
-        super().__init__(url, names)
+        super().__init__(url, names, on_outbox=lambda _: None)
         self.dead_letters = SentLetters()
         """What the dead letter topic has."""
         self._dies_at, self._commits = dies_at, 0
@@ -97,6 +97,20 @@ class CheckpointApart(Writer):
     def second_step(self, partition: int, genesis: Genesis, changes: Changes) -> None:
         target = sequence_of(genesis.generation, changes.next_offset)
         self._push(("HSET", self._names.of(partition).checkpoint, "next", f"{target:016d}"))
+
+
+class OutboxAfterTheState(Writer):
+    """History, entries, event ids and checkpoint first; then the outbox."""
+
+    def _outbox_item(self, partition: int, genesis: Genesis, changes: Changes) -> bytes:
+        return b""
+
+    def second_step(self, partition: int, genesis: Genesis, changes: Changes) -> None:
+        if item := super()._outbox_item(partition, genesis, changes):
+            target = f"{sequence_of(genesis.generation, changes.next_offset):016d}"
+            names = self._names.of(partition)
+            self._push(("RPUSH", names.outbox, item))
+            self._push(("HSET", names.told, "log", genesis.log_id, "next", target))
 
 
 def commit_without_checkpoint() -> AbstractContextManager[object]:

@@ -109,7 +109,7 @@ class RunningLastword:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.http.close()
-        self._server.should_exit = True
+        self.stop_api()
         self._api_thread.join()
         self.stop_worker()
         self.publisher.close()
@@ -141,6 +141,10 @@ class RunningLastword:
         if self._worker_thread is not None:
             self._worker_thread.join()
             self._worker_thread = None
+
+    def stop_api(self) -> None:
+        """Tell the API to stop."""
+        self._server.should_exit = True
 
     def get(self, path: str, **parameters: Any) -> httpx.Response:
         """GET with those parameters that are not None."""

@@ -9,7 +9,7 @@ with DurableStore(tmp_path) as store, Scene(bootstrap_servers, store.url, tmp_pa
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Literal
@@ -19,11 +19,13 @@ import httpx
 from lastword.embedded import EmbeddedStore
 from lastword.process import HOST, PythonProcess, free_port
 from lastword.settings import ApiSettings, WorkerSettings
-from lastword_projector.store import plans
+from lastword_projector.engine.changes import Changed, changes_of, told
+from lastword_projector.store import outbox, plans
 from lastword_projector.store.names import Names
 from lastword_projector.store.pipe import Pipe
 from lastword_projector.store.ports import StoreUnavailable
 from lastword_schemas import jsontext
+from lastword_schemas.partitions import partition_for
 from lastword_schemas.positions import offset_of
 from tests.bench import folding
 from tests.support.load import Load
@@ -153,7 +155,8 @@ class Scene(RunningLastword):
         """Nothing lost, nothing applied twice, and nothing older read after something newer.
 
         All that was acknowledged is in the log where its receipt says. Entries, event ids, histories and checkpoints
-        are byte for byte what the fold of the log makes; and a reader finds what each owner said last.
+        are byte for byte what the fold of the log makes; and a reader finds what each owner said last. All changes are
+        on their topic.
         """
         self.projected(load.receipts)
         logged = records_of(self.worker_settings.kafka_settings, self.log.topic, self.log.partitions)
@@ -169,6 +172,32 @@ class Scene(RunningLastword):
             assert events == list(range(number + 1)), f"{owner} said {number + 1} things, these count: {events}"
             assert self.value(owner, "any")["state"]["value"] == number
         watcher.check()
+        self.check_changes(load)
+
+    def check_changes(self, load: Load) -> None:
+        """The topic has every change that the histories have, and no other; first copies in the order of the log."""
+        until(lambda: self.untold == 0, "the outboxes to be empty")
+        settings = self.worker_settings
+        topic = records_of(settings.kafka_settings, settings.changes_topic, self.log.partitions)
+        told_of = [list(dict.fromkeys(record.value() or b"" for record in records)) for records in topic]
+        for partition, expected in enumerate(self.changes_of({said.owner for said in load.said})):
+            assert told_of[partition] == expected, f"partition {partition}"
+
+    @property
+    def untold(self) -> int:
+        """Commits whose changes wait in the outboxes."""
+        names = Names(self.worker_settings.namespace)
+        return sum(self._pipe.run(outbox.length(names, partition)) for partition in range(self.log.partitions))
+
+    def changes_of(self, owners: Iterable[str]) -> list[list[bytes]]:
+        """The documents of all changes in the owners' histories, by partition, in the order of the log."""
+        found: list[list[Changed]] = [[] for _ in range(self.log.partitions)]
+        for owner in owners:
+            partition = partition_for(owner, self.log.partitions)
+            read = self._pipe.run(plans.history(Names(self.worker_settings.namespace), partition, owner))
+            found[partition] += [one for record in read.records for one in changes_of(owner, record)]
+        in_order = [sorted(some, key=lambda one: (one.sequence, one.part)) for some in found]
+        return [[told(self.log.log_id, one) for one in some] for some in in_order]
 
     def checkpoint_name(self, partition: int) -> str:
         """The Redis key of a checkpoint."""
