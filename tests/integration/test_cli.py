@@ -3,6 +3,7 @@
 import io
 import json
 import sys
+import threading
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from lastword.cli import main
 from lastword.launcher import starter_text
 from lastword.process import free_port
 from lastword_projector.engine.keys import compile_registry
+from lastword_query_api.changes import Closing
 from lastword_schemas.registry import parse_registry_file
 from tests.support.running import DECLARED, RunningLastword
 
@@ -64,6 +66,7 @@ def cli(run: Run, lastword: RunningLastword, monkeypatch: pytest.MonkeyPatch) ->
         "KAFKA": worker.kafka,
         "TOPIC": worker.topic,
         "DEAD_LETTER_TOPIC": worker.dead_letter_topic,
+        "CHANGES_TOPIC": worker.changes_topic,
         "REDIS": worker.redis.get_secret_value(),
         "NAMESPACE": worker.namespace,
     }
@@ -331,6 +334,7 @@ def test_the_log_is_shown_and_making_it_again_changes_nothing(cli: Run, lastword
     assert "genesis" in shown.out
     assert (as_json["log_id"], as_json["partitions"]) == (lastword.log.log_id, 4)
     assert as_json["topics"][lastword.log.topic]["retention.ms"] == "-1"
+    assert lastword.worker_settings.changes_topic in as_json["topics"]
     assert again.json == as_json
     assert (other.code, "has 4 partitions, not 5" in other.err) == (1, True)
 
@@ -353,6 +357,33 @@ def test_a_rebuild_asks_first_and_gives_the_same_answers(cli: Run, owner: str, m
     assert after == before
 
 
+def test_changes_are_printed_as_they_come_and_the_end_says_how_to_go_on(
+    cli: Run, lastword: RunningLastword, owner: str
+) -> None:
+    first = cli("publish", owner, "theme", "dark", "--json").json["receipt"]["receipt"]
+    cli("publish", owner, "theme", "light")
+    owner = f"main/{owner}"
+
+    def end_the_stream() -> None:
+        of_owner = lastword.parts.changes.of_owner
+        lastword.until(lambda: any(one._waiting for one in of_owner.get(owner, ())), "a stream that waits")
+        (subscriber,) = of_owner[owner]
+        assert subscriber._waiting is not None
+        subscriber._waiting.get_loop().call_soon_threadsafe(subscriber.end, "closing", Closing())
+
+    for options in (["--json"], ["theme"]):
+        ending = threading.Thread(target=end_the_stream)
+        ending.start()
+        ran = cli("changes", owner, *options, "--after", first)
+        ending.join()
+        assert ran.code == 1
+        assert "go on with --after p1." in ran.err
+        assert "updated" in ran.out
+        assert "light" not in ran.out
+        if options == ["--json"]:
+            assert ran.json["effect"] == "updated"
+
+
 def test_where_nothing_runs_it_says_how_to_start(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LASTWORD_URL", f"http://127.0.0.1:{free_port()}")
     monkeypatch.setenv("LASTWORD_KAFKA", f"127.0.0.1:{free_port()}")
@@ -372,7 +403,9 @@ def test_a_setting_that_is_not_usable_is_named(run: Run, monkeypatch: pytest.Mon
     assert "LASTWORD_URL" in run("get", "user:ada", "theme").err
 
 
-@pytest.mark.parametrize("command", ["up", "demo", "worker", "api", "publish", "replay", "get", "rebuild", "keys"])
+@pytest.mark.parametrize(
+    "command", ["up", "demo", "worker", "api", "publish", "replay", "get", "changes", "rebuild", "keys"]
+)
 def test_every_command_has_help(run: Run, command: str) -> None:
     ran = run(command, "--help")
 

@@ -624,6 +624,7 @@ ROUTES = {
     ("delete", "/v1/value"),
     ("post", "/v1/values/read"),
     ("get", "/v1/profile"),
+    ("get", "/v1/changes"),
     ("get", "/v1/history"),
     ("get", "/healthz"),
     ("get", "/readyz"),

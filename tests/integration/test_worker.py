@@ -68,9 +68,9 @@ def append(lastword: RunningLastword, partition: int, *values: bytes, key: bytes
 
 
 def state(url: str) -> dict[bytes, Any]:
-    """Everything that the store holds, but for `projected_at`."""
+    """Everything that the store holds, but for `projected_at` and what is on its way to the topic of changes."""
     with redis.Redis.from_url(url) as client:
-        found = everything(client, "")
+        found = {name: data for name, data in everything(client, "").items() if not name.endswith(b":outbox")}
     for name, content in found.items():
         if b":p:" in name:
             found[name] = {field: value[:MARK_LENGTH] + value[MARK_LENGTH + 13 :] for field, value in content.items()}

@@ -11,6 +11,7 @@ from lastword_projector.engine.projection import FOLD_VERSION, Changes, DeadLett
 from lastword_projector.engine.records import pack_record
 from lastword_projector.store.calls import Call, Plan
 from lastword_projector.store.names import Names
+from lastword_projector.store.outbox import Outgoing
 from lastword_projector.store.plans import EntriesRead
 from lastword_projector.store.ports import Checkpoint, Pending
 from lastword_projector.store.reader import Reader
@@ -102,15 +103,15 @@ class CheckpointApart(Writer):
 class OutboxAfterTheState(Writer):
     """History, entries, event ids and checkpoint first; then the outbox."""
 
-    def _outbox_item(self, partition: int, genesis: Genesis, changes: Changes) -> bytes:
-        return b""
+    def _outgoing(self, partition: int, genesis: Genesis, changes: Changes) -> Outgoing:
+        return Outgoing()
 
     def second_step(self, partition: int, genesis: Genesis, changes: Changes) -> None:
-        if item := super()._outbox_item(partition, genesis, changes):
-            target = f"{sequence_of(genesis.generation, changes.next_offset):016d}"
-            names = self._names.of(partition)
-            self._push(("RPUSH", names.outbox, item))
-            self._push(("HSET", names.told, "log", genesis.log_id, "next", target))
+        outgoing, names = super()._outgoing(partition, genesis, changes), self._names.of(partition)
+        if outgoing.item:
+            self._push(("RPUSH", names.outbox, outgoing.item))
+        if outgoing.told:
+            self._push(("HSET", names.told, "log", genesis.log_id, "next", outgoing.told))
 
 
 def commit_without_checkpoint() -> AbstractContextManager[object]:

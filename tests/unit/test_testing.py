@@ -497,6 +497,34 @@ def test_asynchronous_clients_read_their_own_writes(lastword: InMemoryLastword) 
     assert lastword.events()[0].envelope["actor"]["service"] == "chat"
 
 
+def test_changes_are_streamed_and_what_was_missed_comes_first(lastword: InMemoryLastword) -> None:
+    ada = Person(lastword)
+    begin = ada.say("Nothing yet.")
+    ada.set(TONE, "missed")
+    with ada.http.stream("GET", "/v1/changes", params={"owner": ADA, "after": begin}) as stream:
+        changes = (line for line in stream.iter_lines() if "change_id" in line)
+        assert '"effect":"added"' in next(changes)
+        ada.set(TONE, "live")
+        assert '"effect":"updated"' in next(changes)
+
+
+def test_changes_are_streamed_in_any_event_loop(lastword: InMemoryLastword) -> None:
+    async def follow(value: str) -> str:
+        async with (
+            httpx.AsyncClient(transport=lastword.async_transport, base_url=lastword.url) as http,
+            http.stream("GET", "/v1/changes", params={"owner": ADA}) as stream,
+        ):
+            async for line in stream.aiter_lines():
+                if line == "event: position":
+                    await asyncio.to_thread(Person(lastword).set, TONE, value)
+                elif "change_id" in line:
+                    return line
+        return ""
+
+    assert '"effect":"added"' in asyncio.run(follow("brief"))
+    assert '"effect":"updated"' in asyncio.run(follow("formal"))
+
+
 def test_only_parts_that_there_are_can_be_taken_down(lastword: InMemoryLastword) -> None:
     with pytest.raises(ValueError, match="'network' is none of the parts"), lastword.take_down("network"):  # type: ignore[arg-type]
         pass

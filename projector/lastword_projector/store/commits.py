@@ -8,6 +8,7 @@ from lastword_projector.engine.records import pack_record
 from lastword_projector.store.calls import Call, Plan, ScriptKeys, script_call
 from lastword_projector.store.event_ids import EventIds, event_digest, run_item
 from lastword_projector.store.names import Names, PartitionNames, bucket_of, field_of
+from lastword_projector.store.outbox import Outgoing
 from lastword_projector.store.packing import pack_head
 from lastword_projector.store.plans import BEING_EMPTIED, SLICE, records_of
 from lastword_projector.store.ports import Checkpoint, CommitRefused, OtherProjection
@@ -24,12 +25,12 @@ def commit(
     before: Checkpoint | None,
     changes: Changes,
     now_ms: int,
-    outbox_item: bytes = b"",
+    outgoing: Outgoing = Outgoing(),  # noqa: B008 (it is a tuple)
 ) -> Plan[None]:
     """Write history, entries, event ids, outbox and checkpoint in one step. Raises CommitRefused or OtherProjection.
 
-    `ids` goes on with the events of this commit; an empty `outbox_item` is none. Where a history has grown long, its
-    key indexes are brought up to date after that.
+    `ids` goes on with the events of this commit. Where a history has grown long, its key indexes are brought up to date
+    after that.
     """
     own = names.of(partition)
     keys = ScriptKeys(own.checkpoint, own.written, own.runs, own.outbox, own.told)
@@ -56,7 +57,8 @@ def commit(
         ids.greatest.hex(),
         ids.run.hex(),
         ids.count,
-        outbox_item,
+        outgoing.item,
+        outgoing.told,
         *fields,
     ]
     for group in groups:

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from lastword_projector.engine.changes import changes_of, pack_changes
 from lastword_projector.engine.projection import Changes
@@ -11,15 +12,27 @@ from lastword_schemas.control import Genesis
 from lastword_schemas.positions import sequence_of
 
 
-def item_of(changes: Changes, told_below: int) -> bytes:
-    """The outbox's item for a commit: what it changes, without what was told before; empty if that is nothing."""
+class Outgoing(NamedTuple):
+    """What a commit brings to the outbox."""
+
+    item: bytes = b""
+    """Empty if it is nothing."""
+    told: str = ""
+    """The *next* sequence to be put in after that (16 digits); empty if that stays as it is."""
+
+
+def outgoing(genesis: Genesis, changes: Changes, told_below: int) -> Outgoing:
+    """What a commit changes, without what was put into the outbox before."""
+    upcoming = sequence_of(genesis.generation, changes.next_offset)
+    if upcoming <= told_below:
+        return Outgoing()
     found = [
         changed
         for owner, record in changes.records
         if record.sequence >= told_below
         for changed in changes_of(owner, record)
     ]
-    return pack_changes(found) if found else b""
+    return Outgoing(pack_changes(found) if found else b"", f"{upcoming:016d}")
 
 
 def told_below(names: Names, partition: int, log_id: str) -> Plan[int]:

@@ -42,9 +42,9 @@ class RedisStore:
     ) -> Pending[None]:
         """See `Store`."""
         ids = self._ids_of(partition)
-        item = self._outbox_item(partition, genesis, changes)
-        plan = commits.commit(self._names, partition, ids, genesis, before, changes, now_ms, item)
-        return self._pipe.send(self._following(partition, plan, has_item=bool(item)))
+        outgoing = self._outgoing(partition, genesis, changes)
+        plan = commits.commit(self._names, partition, ids, genesis, before, changes, now_ms, outgoing)
+        return self._pipe.send(self._following(partition, plan, has_item=bool(outgoing.item)))
 
     def key_history(self, partition: int, ref: KeyRef, *, below: int) -> list[Record]:
         """See `Store`."""
@@ -77,13 +77,13 @@ class RedisStore:
         if self._on_outbox is not None:
             self._pipe.run(outbox.count_as_told(self._names, genesis, next_offset))
 
-    def _outbox_item(self, partition: int, genesis: Genesis, changes: Changes) -> bytes:
-        if self._on_outbox is None or not changes.records:
-            return b""
+    def _outgoing(self, partition: int, genesis: Genesis, changes: Changes) -> outbox.Outgoing:
+        if self._on_outbox is None:
+            return outbox.Outgoing()
         if partition not in self._told_below:
             plan = outbox.told_below(self._names, partition, genesis.log_id)
             self._told_below[partition] = self._pipe.run(plan)
-        return outbox.item_of(changes, self._told_below[partition])
+        return outbox.outgoing(genesis, changes, self._told_below[partition])
 
     def _following(self, partition: int, commit: Plan[None], *, has_item: bool = False) -> Plan[None]:
         """The commit; if it is refused, the event ids that it was to bring are not there."""

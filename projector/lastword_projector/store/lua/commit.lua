@@ -7,7 +7,7 @@
 -- ARGV  1 expected next sequence ('' = no checkpoint yet), 2 new next sequence, 3 log id, 4 fold version,
 --       5 number of checkpoint fields, 6 of groups, 7 of event ids that are in no run, 8 of runs,
 --       9 greatest time-ordered event id, 10 the last run's first id, 11 how many ids it has,
---       12 item of the outbox ('' = none);
+--       12 item of the outbox ('' = none), 13 how far changes are in it with that ('' = as before);
 --       then fields: name, value
 --       groups: number of records, of entries; items of the history (sequence, packed record), in order;
 --               entries: field, mark folded from ('' = none), value
@@ -24,7 +24,7 @@ if stored[3] and stored[3] ~= ARGV[4] then return {'fold', stored[3]} end
 if stored[1] == ARGV[2] then return {'already', stored[1]} end
 if (stored[1] or '') ~= ARGV[1] then return {'checkpoint', stored[1] or ''} end
 
-local groups, groups_at = tonumber(ARGV[6]), 13 + 2 * ARGV[5]
+local groups, groups_at = tonumber(ARGV[6]), 14 + 2 * ARGV[5]
 
 -- A mark only rises, or stays where a late event or a refold changed something else.
 local a, k = groups_at, 6
@@ -41,10 +41,8 @@ for _ = 1, groups do
 end
 
 -- First the outbox: if this call breaks off after here, changes may be told twice, and none is lost.
-if ARGV[12] ~= '' then
-  call('RPUSH', KEYS[4], ARGV[12])
-  call('HSET', KEYS[5], 'log', ARGV[3], 'next', ARGV[2])
-end
+if ARGV[12] ~= '' then call('RPUSH', KEYS[4], ARGV[12]) end
+if ARGV[13] ~= '' then call('HSET', KEYS[5], 'log', ARGV[3], 'next', ARGV[13]) end
 
 -- Where the checkpoint was set back, histories are ahead of it: what they have already is not added again. The same if
 -- this call breaks off after here, at a key that somebody else has written.
@@ -85,7 +83,7 @@ for _ = 1, ARGV[8] do
   call('APPEND', KEYS[tonumber(ARGV[a])], ARGV[a + 3])
   a = a + 4
 end
-for field = 13, groups_at - 1, 2 do call('HSET', KEYS[1], ARGV[field], ARGV[field + 1]) end
+for field = 14, groups_at - 1, 2 do call('HSET', KEYS[1], ARGV[field], ARGV[field + 1]) end
 call('HSET', KEYS[1], 'next', ARGV[2], 'log', ARGV[3], 'fold', ARGV[4])
 call('HSET', KEYS[2], 'run', ARGV[10], 'count', ARGV[11])
 call('SPUBLISH', KEYS[1], ARGV[2])
