@@ -25,6 +25,7 @@ NOT_RUN = {
     "docker": "tests/packaging",
     "pip": "installs from the network",
     "uvicorn": "goes on for ever; tests/acceptance/test_examples.py",
+    "curl -N": "goes on for ever; the program of the same page follows the same stream",
     "lastword topics create": "was done when it was started",
     "lastword worker": "goes on for ever; it runs already",
     "lastword api": "goes on for ever; it runs already",
