@@ -2,25 +2,37 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Any, Final
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import ConfigDict, Field
 from starlette.types import Receive, Scope, Send
 
 from lastword_query_api.changes import Changes
 from lastword_query_api.subscriber import Subscriber
 from lastword_schemas.envelope import KeyText, OwnerText, ScopeText
+from lastword_schemas.headers import POSITION
 from lastword_schemas.model import Model
-from lastword_schemas.positions import parse_demand
+from lastword_schemas.positions import DEMAND_PATTERN, parse_demand
+from lastword_schemas.problems import problem_docs
+from lastword_schemas.queries import header_docs, query_docs, read_query
 
-MEDIA_TYPE = "text/event-stream"
-_ANSWER: dict[int | str, dict[str, Any]] = {
+MEDIA_TYPE: Final = "text/event-stream"
+LAST_EVENT_ID: Final = "Last-Event-ID"
+_STREAM: Final[dict[int | str, dict[str, Any]]] = {
     200: {
-        "description": "Events `change` (data: one change), `position`, `dropped`, `closing`",
+        "description": "Events `change` (data: one change, see docs/changes.md), `position`, `dropped`, `closing`",
         "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
     }
 }
+_CODES = (
+    "malformed",
+    "wrong-log",
+    "not-projected",
+    "store-unavailable",
+    "changes-unavailable",
+    "too-many-streams",
+)
 
 
 class ChangesQuery(Model):
@@ -32,27 +44,33 @@ class ChangesQuery(Model):
     scope: ScopeText | None = Field(default=None, description="only this scope; default: all")
     key: KeyText | None = Field(default=None, description="only this key; default: all")
     after: str | None = Field(
-        default=None, description="a receipt or position token: what came after it first; default: from now on"
+        default=None,
+        description="a receipt or position token: what came after it first; default: from now on",
+        json_schema_extra={"pattern": DEMAND_PATTERN},
     )
-
-
-LastEventId = Annotated[
-    str | None, Header(description="as `after`, and before it: what a browser sends when it connects again")
-]
 
 
 def changes_router(changes: Callable[[Request], Changes]) -> APIRouter:
     """The route; `changes` finds the streams of the application that a request is for."""
     router = APIRouter(tags=["read"])
 
-    @router.get("/v1/changes", response_class=Response, responses=_ANSWER, summary="Changes of an owner, as they come")
-    async def stream(
-        request: Request, query: Annotated[ChangesQuery, Query()], last_event_id: LastEventId = None
-    ) -> Response:
-        text, field = (last_event_id, "Last-Event-ID") if last_event_id else (query.after, "after")
+    @router.get(
+        "/v1/changes",
+        response_class=Response,
+        responses=_STREAM | problem_docs(*_CODES),
+        operation_id="follow_changes",
+        summary="Changes of an owner, as they come",
+        openapi_extra=query_docs(
+            ChangesQuery, header_docs(LAST_EVENT_ID, "as `after`, and before it: a browser sends it when it comes back")
+        ),
+    )
+    async def follow(request: Request) -> Response:
+        query = ChangesQuery.read(read_query(request.scope["query_string"]))
+        text, field = query.after, "after"
+        if last := request.headers.get(LAST_EVENT_ID):
+            text, field = last, LAST_EVENT_ID
         after = None if text is None else parse_demand(text, field=field)
-        subscriber = await changes(request).subscribe(query.owner, scope=query.scope, key=query.key, after=after)
-        return EventStream(subscriber)
+        return EventStream(await changes(request).subscribe(query.owner, scope=query.scope, key=query.key, after=after))
 
     return router
 
@@ -63,7 +81,8 @@ class EventStream(Response):
     media_type = MEDIA_TYPE
 
     def __init__(self, subscriber: Subscriber) -> None:
-        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        position = {POSITION: subscriber.position_token}
+        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"} | position)
         del self.headers["content-length"]
         self._subscriber = subscriber
 

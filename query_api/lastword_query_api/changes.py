@@ -37,9 +37,9 @@ class TooManyStreams(LastwordError):
 
 
 class Closing(LastwordError):
-    """This process stops; resume behind the position, at another one or a little later."""
+    """This process is being stopped; go on behind the last position, at another one or a little later."""
 
-    code = "closing"
+    code = "stopping"
     retryable = True
 
 

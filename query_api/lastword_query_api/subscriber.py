@@ -65,6 +65,11 @@ class Subscriber:
         """What was missed, and the sequence up to which that is all."""
         self._log_id, self._missed, self._seen = log_id, missed, position
 
+    @property
+    def position_token(self) -> str:
+        """Up to here all has been offered."""
+        return self._token(self._seen).decode()
+
     def offer(self, event: Told) -> None:
         """An event of the owner; those of a log come in its order, perhaps more than once."""
         if len(self._pending) >= _MOST_PENDING:
