@@ -278,7 +278,16 @@ def test_latency_runs_to_its_end_and_fails_above_a_bar(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """So small that no figure says anything; one bar that nothing can hold."""
-    numbers = {"PUBLISHES": 20, "BLOCK": 10, "RATE": 50, "SECONDS": 1, "REQUESTS": 40, "CONNECTIONS": 2, "ROUNDS": 1}
+    numbers = {
+        "PUBLISHES": 20,
+        "BLOCK": 10,
+        "RATE": 50,
+        "SECONDS": 1,
+        "WARM_S": 1,
+        "REQUESTS": 40,
+        "CONNECTIONS": 2,
+        "ROUNDS": 1,
+    }
     bars = {"PUBLISH_RATIO": 1e9, "VISIBLE_P50_MS": 1e9, "VISIBLE_P99_MS": 1e9, "WOKEN_P50_MS": 1e9, "STORM": 1e9}
     for name, number in (numbers | bars | {"READERS": 6, "QUIET_S": 0.2, "LOOKUP_RATIO": 1e9}).items():
         monkeypatch.setattr(latency, name, number)
