@@ -9,10 +9,11 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from lastword_producers.kafka_log import DEAD_LETTER_SETTINGS, HISTORY_SETTINGS
+from lastword_producers.kafka_log import CHANGES_AT_FIRST, DEAD_LETTER_SETTINGS, HISTORY_SETTINGS
 from lastword_projector.worker.dead_letters import HEADERS
 from lastword_schemas import limits
 from lastword_schemas.authority import PLANNED_FIELDS
+from lastword_schemas.changes import Change
 from lastword_schemas.control import GENESIS_KEY, REGISTRY_KEY, Genesis, RegistryRecord
 from lastword_schemas.envelope import VERSION, Envelope
 
@@ -102,11 +103,21 @@ def document() -> Json:
                 DEAD_LETTER_SETTINGS,
                 ["deadLetter"],
             ),
+            "changes": _channel(
+                "lastword.changes",
+                "That an entry became another one, and where; never the value. Told at least once, under one change_id, "
+                "in the owner's partition and in the order of the log. docs/changes.md tells more.",
+                CHANGES_AT_FIRST,
+                ["change"],
+            ),
         },
         "operations": {
             "receiveEvents": _operation("receive", "history", EVENTS, "Write these."),
             "sendControl": _operation("send", "history", CONTROL, "Read these, never write them."),
             "sendDeadLetters": _operation("send", "deadLetters", ["deadLetter"], "Watch these."),
+            "sendChanges": _operation(
+                "send", "changes", ["change"], "Read these; ignore members that you do not know."
+            ),
         },
         "components": {"messages": _messages(), "schemas": _schemas()},
     }
@@ -157,6 +168,12 @@ def _messages() -> Json:
         ),
         "genesis": _control("The first record of every partition: which log this is.", "Genesis", GENESIS_KEY),
         "registry": _control("The declared keys, in force from here on.", "RegistryRecord", REGISTRY_KEY),
+        "change": {
+            "name": "change",
+            "summary": "One entry became another one by one event.",
+            "payload": {"$ref": "#/components/schemas/Change"},
+            "bindings": _key({"type": "string", "description": "owner/scope/key, as in the history topic."}),
+        },
         "deadLetter": {
             "name": "deadLetter",
             "summary": "Key and value are the original bytes.",
@@ -231,15 +248,15 @@ def _operation(action: str, channel: str, messages: list[str], summary: str) -> 
 
 
 def _schemas() -> Json:
-    models = [(model, "validation") for model in (Envelope, Genesis, RegistryRecord)]
+    models = [(model, "validation") for model in (Envelope, Genesis, RegistryRecord, Change)]
     _, made = models_json_schema(models, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
     schemas: Json = made["$defs"]
     for name, members in WIRE.items():
         for member, more in members.items():
             _narrow(schemas[name]["properties"][member], more)
     schemas["Envelope"]["required"] += ["v"]
-    for name in ("Genesis", "RegistryRecord"):
-        schemas[name]["required"] = ["control", "v", *schemas[name].get("required", [])]
+    for name, always in {"Genesis": "control v", "RegistryRecord": "control v", "Change": "kind version"}.items():
+        schemas[name]["required"] = [*always.split(), *schemas[name].get("required", [])]
     return {name: _without_titles(schema) for name, schema in sorted(schemas.items())}
 
 

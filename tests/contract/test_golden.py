@@ -4,6 +4,7 @@
 |---|---|
 | `records.jsonl` | a record of the log, by which build (its commit) or by another producer, and what it decodes to |
 | `log.jsonl`, `log-entries.jsonl` | the records of a whole log with their verdicts; the entries at its end |
+| `changes.jsonl` | what `lastword.changes` tells of that log |
 | `tokens.jsonl` | receipts and position tokens |
 | `export.jsonl`, `export-rows.jsonl` | an export; what an import makes of each of its lines that holds something |
 | `history.jsonl`, `entries.jsonl` | packed history records and entries, by which build |
@@ -30,6 +31,7 @@ import redis
 from lastword.transfer.lines import HeaderLine, line_text
 from lastword.transfer.own import LASTWORD
 from lastword.transfer.rows import Row
+from lastword_projector.engine.changes import changes_of, told
 from lastword_projector.engine.decode import Decoded, Event, LogRecord, Malformed
 from lastword_projector.engine.projection import FOLD_VERSION, EventRef, KeyRef, Needs
 from lastword_projector.engine.reading import RecordReader
@@ -38,6 +40,7 @@ from lastword_projector.store.names import Names
 from lastword_projector.store.packing import unpack_entry
 from lastword_projector.store.redis import RedisStore
 from lastword_schemas.authority import PLANNED_FIELDS
+from lastword_schemas.changes import Change
 from lastword_schemas.control import Genesis, RegistryRecord
 from lastword_schemas.envelope import Actor, Body, Envelope, ScopedKey
 from lastword_schemas.positions import parse_demand
@@ -144,6 +147,20 @@ class TestLog:
         told = {line.get("reason") or line.get("verdict") for line in LOG}
 
         assert told >= {*(effect.value for effect in Effect), *(reason.value for reason in Reason)}
+
+    def test_it_tells_the_same_changes_under_the_same_ids(self) -> None:
+        log = golden_log()
+        stores = project(log)
+        records = sorted((record.sequence, owner) for owner in owners() for record in stores.records(owner))
+        by_place = {(record.sequence, owner): record for owner in owners() for record in stores.records(owner)}
+
+        changes = [change for at in records for change in changes_of(at[1], by_place[at])]
+
+        told_first = lines("changes.jsonl")
+        assert [json.loads(told(log.genesis.log_id, change)) for change in changes] == told_first
+        for line in told_first:
+            read = Change.model_validate_json(json.dumps(line | {"a member of a later version": 1}))
+            assert json.loads(read.model_dump_json()) == line
 
     @pytest.mark.parametrize("token", lines("tokens.jsonl"), ids=lambda token: token["text"][:2])
     def test_receipts_and_position_tokens_mean_the_same_and_are_written_alike(self, token: dict[str, Any]) -> None:

@@ -119,6 +119,14 @@ def test_what_the_reader_does_not_take_does_not_fit(change: dict[str, Any]) -> N
     assert not check([Produced(11, key.encode(), json.dumps(payload).encode())]).ok
 
 
+def test_a_change_as_it_is_told_fits_its_message() -> None:
+    golden = DOCS.parent / "tests" / "golden" / "changes.jsonl"
+
+    for line in golden.read_text("utf-8").splitlines():
+        assert payload_schema("change").is_valid(json.loads(line))
+    assert not payload_schema("change").is_valid({"kind": "change"})
+
+
 PAGE = (DOCS / "topics.md").read_text("utf-8")
 
 
