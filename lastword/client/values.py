@@ -33,6 +33,11 @@ class Status(StrEnum):
     """What it was can never be said again."""
     UNRESOLVED = "unresolved"
     """Values contradict each other, and nobody has decided yet."""
+    OTHER = "other"
+    """Something that a later lastword says and this client does not know: see `record`."""
+
+
+_STATUSES = frozenset(Status)
 
 
 class NoValue(LastwordError):
@@ -79,6 +84,7 @@ _NO_VALUE: dict[Status, tuple[type[NoValue], str]] = {
     Status.DELETED: (Deleted, "its value was deleted"),
     Status.EXPIRED: (Expired, "its value has expired"),
     Status.ERASED: (Erased, "its value was erased"),
+    Status.OTHER: (NoValue, "this client does not know its status"),
     Status.UNRESOLVED: (Unresolved, "values contradict each other (see answer.record); ask the person"),
 }
 
@@ -96,8 +102,7 @@ class Value(Generic[T]):
     def __init__(self, record: "InspectionRecord", value: T | None) -> None:
         self.record = record
         """The inspection record: the whole answer, with everything that is known about it."""
-        unresolved = record.state.resolution_state == "unresolved"
-        self.status: Status = Status.UNRESOLVED if unresolved else Status(record.state.status.value)
+        self.status: Status = _status(record)
         """What applies."""
         self._value = value
 
@@ -204,6 +209,13 @@ class Value(Generic[T]):
         where = f"{self.scope or self.asked_scope} {self.key}"
         since = f" by sequence {self.record.source.source_sequence}" if self.record.source else ""
         return f"<{type(self).__name__} {where}: {self.status}{since}>"
+
+
+def _status(record: "InspectionRecord") -> Status:
+    if record.state.resolution_state != "resolved":
+        return Status.UNRESOLVED
+    told = str(record.state.status)
+    return Status(told) if told in _STATUSES else Status.OTHER
 
 
 def value_of(record: "InspectionRecord", as_type: Any = None) -> Value[Any]:

@@ -10,7 +10,7 @@ from pydantic import Field, JsonValue, SerializationInfo, SerializerFunctionWrap
 
 from lastword_schemas.authority import Authority, Role
 from lastword_schemas.envelope import ScopedKey
-from lastword_schemas.model import Answer, Instant
+from lastword_schemas.model import Answer, Instant, Named
 from lastword_schemas.problems import Problem
 from lastword_schemas.verdicts import Outcome, RetiredKey, Verdict
 
@@ -55,7 +55,7 @@ class Mark(Answer):
     """What orders the events of a key: compared left to right."""
 
     source_sequence: int
-    authority: Authority
+    authority: Named[Authority]
     ordinal: int
     """Start of the span in the source's text, in code points; of what is backfilled its place; else 0."""
 
@@ -64,7 +64,7 @@ class ActorAnswer(Answer):
     """Who published an event, and in what capacity."""
 
     service: str
-    role: Role
+    role: Named[Role]
 
 
 class Words(Answer):
@@ -84,7 +84,7 @@ class Identity(Answer):
 
     record_id: str | None
     """The stable name of the entry that answered; None if there is none."""
-    type: Literal["keyed"] = "keyed"
+    type: Named[Literal["keyed"]] = "keyed"
     owner: str
     scope: str
     """The scope asked for: the first of the chain."""
@@ -98,14 +98,14 @@ class Identity(Answer):
 class State(Answer):
     """What applies."""
 
-    status: Status
+    status: Named[Status]
     value: JsonValue = None
     """There only with status `set`."""
-    resolution_state: Literal["resolved", "unresolved"] = "resolved"
-    resolution_reason: Literal["equal_version_conflict"] | None = None
+    resolution_state: Named[Literal["resolved", "unresolved"]] = "resolved"
+    resolution_reason: Named[Literal["equal_version_conflict"]] | None = None
     operation: str | None = None
     """Of the event that the answer stands on."""
-    authority: Authority | None = None
+    authority: Named[Authority] | None = None
     version_start: int | None = None
     """Source sequence that the version began with; restatements go on with it."""
     version_started_at: Instant | None = None
@@ -149,15 +149,15 @@ class Source(Answer):
 class Selection(Answer):
     """By what boundary and rule it was chosen."""
 
-    representation: Literal["profile", "history"]
+    representation: Named[Literal["profile", "history"]]
     as_of: int | None = None
     """The boundary on what had been said, as a sequence; None = everything."""
     known_at: int
     """The last sequence that the answer takes into account."""
-    rule: Rule
+    rule: Named[Rule]
     provisional: bool = False
     """The boundary lies beyond what is projected: the answer may still change."""
-    clock: Literal["broker", "publisher"]
+    clock: Named[Literal["broker", "publisher"]]
     """Whose clock `recorded_at` and `updated_at` are."""
     position_token: str
     """Demand it with `at_least` to read nothing older."""
@@ -177,11 +177,11 @@ class Reading(Answer):
     """What a read of several things has in common: one moment, one boundary."""
 
     owner: str
-    representation: Literal["profile", "history"]
+    representation: Named[Literal["profile", "history"]]
     as_of: int | None = None
     known_at: int
     provisional: bool = False
-    clock: Literal["broker", "publisher"]
+    clock: Named[Literal["broker", "publisher"]]
     position_token: str
 
 
@@ -224,13 +224,13 @@ class EventAnswer(Answer):
     value: JsonValue = None
     """There only on a `set` with its body."""
     text: str | None = None
-    authority: Authority | None
-    outcome: Outcome
+    authority: Named[Authority] | None
+    outcome: Named[Outcome]
     effect: str | None
     reason: str | None
     detail: str | None
     sequences: list[int] | None
-    status: EventStatus
+    status: Named[EventStatus]
     source_sequence: int
     source: Words | None
     actor: ActorAnswer
@@ -256,7 +256,7 @@ class EventAnswer(Answer):
 class Ended(Answer):
     """What ended a version."""
 
-    by: Literal["set", "delete", "expiry"]
+    by: Named[Literal["set", "delete", "expiry"]]
     sequence: int | None
     """Source sequence of the ending event; None for an expiry."""
     event_id: str | None
@@ -267,18 +267,18 @@ class Ended(Answer):
 class Version(Answer):
     """A value (or a tombstone) and how long it applied, in source order."""
 
-    status: Literal["current", "superseded", "deleted", "expired"]
+    status: Named[Literal["current", "superseded", "deleted", "expired"]]
     """`deleted`: ended by a tombstone. A tombstone that still stands is `current`."""
-    operation: Literal["set", "delete"]
+    operation: Named[Literal["set", "delete"]]
     value: JsonValue = None
-    resolution_state: Literal["resolved", "unresolved"]
+    resolution_state: Named[Literal["resolved", "unresolved"]]
     started_at: Instant | None
     """None if it was backfilled: before the log."""
     start: int
     """Source sequence of its first event; 0 if it was backfilled."""
     latest: int
     """Source sequence of its latest restatement."""
-    authority: Authority
+    authority: Named[Authority]
     """Of the latest event."""
     event_ids: list[str]
     """Its events, in source order: at most the first and the last hundred."""
@@ -330,7 +330,7 @@ class ReceiptAnswer(Answer):
 class ItemAnswer(Answer):
     """What became of one event."""
 
-    outcome: Literal["accepted", "applied", "refused", "failed", "unknown"]
+    outcome: Named[Literal["accepted", "applied", "refused", "failed", "unknown"]]
     """`accepted`: in the log. `applied`: its verdict is that it counts. `refused`: not in the log (see `problem`), or
     in it without counting (see `verdict`). `failed`: not in the log, by no fault of the event. `unknown`: perhaps."""
     receipt: ReceiptAnswer | None = None

@@ -2,11 +2,22 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, ValidationError, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    PlainSerializer,
+    PlainValidator,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+)
 
 from lastword_schemas.errors import InvalidInput, LastwordError
+
+NameT = TypeVar("NameT")
 
 
 class Model(BaseModel):
@@ -29,6 +40,19 @@ class Answer(Model):
     """A frozen model of what the API answers. Its reader ignores members that it does not know, of a later build."""
 
     model_config = ConfigDict(extra="ignore", defer_build=True)
+
+
+def _or_text(value: Any, names: ValidatorFunctionWrapHandler) -> Any:
+    try:
+        return names(value)
+    except ValidationError:
+        if isinstance(value, str):
+            return value
+        raise
+
+
+Named = Annotated[NameT, WrapValidator(_or_text)]
+"""Of an answer: a name of an enum or a Literal. What its reader does not know, of a later build, stays text."""
 
 
 def invalid_input(first: Mapping[str, Any], at: str = "") -> LastwordError:

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from lastword_schemas.model import Answer
+from lastword_schemas.model import Answer, Named
 
 
 class Outcome(StrEnum):
@@ -74,7 +74,7 @@ class RetiredKey(Answer):
 
     scope: str
     key: str
-    effect: Effect | None = None
+    effect: Named[Effect] | None = None
     """What the delete did to the key's entry; None if the event does not count."""
 
 
@@ -82,10 +82,10 @@ class Verdict(Answer):
     """The verdict on one event, as answered by `GET /v1/outcomes`."""
 
     event_id: str
-    outcome: Outcome
-    effect: Effect | None = None
+    outcome: Named[Outcome]
+    effect: Named[Effect] | None = None
     """Of an event that counts."""
-    reason: Reason | None = None
+    reason: Named[Reason] | None = None
     """Of a refused event."""
     detail: str | None = None
     """Of a refused event: the reason in words, without the value."""

@@ -1,16 +1,18 @@
 """What a read returns: each situation by its name, typed values, and nothing of the value in what is logged."""
 
+import json
 import traceback
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter
+from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from lastword import Absent, Deleted, DoesNotFit, Erased, Expired, NoValue, Status, Unresolved, Value
 from lastword.client.values import value_of
 from lastword_schemas.answers import InspectionRecord
+from lastword_schemas.verdicts import Outcome, Verdict
 from tests.support.network import record
 
 
@@ -56,7 +58,7 @@ def test_each_situation_without_a_value_has_its_status_its_property_and_its_erro
     found = answer("Berlin", **state)
 
     assert found.status is status
-    told = [one for one in Status if getattr(found, f"is_{one}")]
+    told = [one for one in Status if one is not Status.OTHER and getattr(found, f"is_{one}")]
     assert told == [status]
     assert found.value_or("nowhere") == "nowhere"
     with pytest.raises(error, match=r"mail\.tone.*`value_or` takes a default") as raised:
@@ -138,6 +140,21 @@ def test_what_has_no_value_fits_every_type() -> None:
     assert answer(None, Address, status="deleted").value_or(None) is None
 
 
-def test_a_status_of_a_later_lastword_is_an_unexpected_answer_not_a_guess() -> None:
-    with pytest.raises(ValueError, match="status"):
-        answer("x", status="withheld")
+def test_a_status_of_a_later_lastword_is_not_taken_for_one_of_these() -> None:
+    found = answer("x", status="withheld")
+
+    assert (found.status, found.is_set, found.value_or("default")) == (Status.OTHER, False, "default")
+    assert found.record.state.status == "withheld"
+    with pytest.raises(NoValue):
+        _ = found.value
+    assert answer("x", resolution_state="disputed").status is Status.UNRESOLVED
+
+
+def test_names_of_a_later_lastword_stay_what_they_are() -> None:
+    place = {"event_id": "x", "sequence": 1, "partition": 0, "offset": 1}
+    verdict = Verdict.model_validate_json(json.dumps(place | {"outcome": "counts", "effect": "withdrew"}))
+
+    assert verdict.outcome is Outcome.COUNTS
+    assert verdict.effect == "withdrew"
+    with pytest.raises(ValidationError):
+        Verdict.model_validate_json(json.dumps(place | {"outcome": 7}))
