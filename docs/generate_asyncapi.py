@@ -105,8 +105,8 @@ def document() -> Json:
             ),
             "changes": _channel(
                 "lastword.changes",
-                "That an entry became another one, and where; never the value. Told at least once, under one change_id, "
-                "in the owner's partition and in the order of the log. docs/changes.md tells more.",
+                "That an entry became another one, and where; never the value. Told at least once, under one "
+                "change_id, in the owner's partition and in the order of the log. docs/changes.md tells more.",
                 CHANGES_AT_FIRST,
                 ["change"],
             ),
