@@ -1,4 +1,4 @@
-"""What every reader of a store answers, to reads and to the door. A test class of one subclasses `ReaderContract`."""
+"""What every reader of a store answers. A test class of an implementation subclasses `ReaderContract`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,14 +13,15 @@ from lastword_projector.engine.records import Record
 from lastword_projector.projector import PartitionProjector
 from lastword_projector.store.plans import EntriesRead, HistoryRead, StateRead
 from lastword_projector.store.ports import Checkpoint, Store
+from lastword_query_api.changes import ChangesReader
 from lastword_query_api.readings import ReaderPort
 from lastword_schemas import jsontext
 from lastword_schemas.positions import Receipt
 from tests.support.logs import ADA, BEN, REGISTRY, START_MS, Log, SentLetters, event_id
 
 
-class ReadingPort(ReaderPort, ProjectionPort, Protocol):
-    """What reads and the door need together."""
+class ReadingPort(ReaderPort, ProjectionPort, ChangesReader, Protocol):
+    """What reads, streams and the door need together."""
 
 
 T = TypeVar("T")
@@ -176,6 +177,19 @@ class ReaderContract:
         self.set_back(kept, replace(found.checkpoint, next_sequence=receipts[1].sequence))
         earlier = self.ask(kept, lambda reader: reader.history(0, ADA))
         assert [record.sequence for record in earlier.records] == [receipts[0].sequence]
+
+    def test_a_history_above_a_sequence_is_the_rest_of_it(self, kept: Store, scene: Scene) -> None:
+        receipts = [scene.log.set(ADA, "tone", number) for number in range(4)]
+        scene.log.set(BEN, "tone", "loud")
+        scene.project()
+        whole = self.ask(kept, lambda reader: reader.history(0, ADA))
+
+        def above(sequence: int) -> HistoryRead:
+            return self.ask(kept, lambda reader: reader.history_above(0, ADA, sequence))
+
+        assert above(0) == whole
+        assert above(receipts[1].sequence) == HistoryRead(whole.checkpoint, whole.records[2:])
+        assert above(receipts[3].sequence) == HistoryRead(whole.checkpoint, [])
 
     def test_an_event_is_found_by_owner_and_id_and_is_the_first_copy(self, kept: Store, scene: Scene) -> None:
         first = scene.log.set(ADA, "tone", "brief", event_id=event_id(77))
