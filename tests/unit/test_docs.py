@@ -40,3 +40,7 @@ def test_the_http_contract_takes_nothing_back() -> None:
 
 def test_the_schema_of_exports_is_that_of_the_lines() -> None:
     assert _generator().export_schema() == (DOCS / "export.schema.json").read_text("utf-8"), "run `make docs`"
+
+
+def test_the_page_on_python_is_that_of_the_docstrings() -> None:
+    assert _generator("generate_python").page() == (DOCS / "python.md").read_text("utf-8"), "run `make docs`"
