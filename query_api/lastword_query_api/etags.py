@@ -8,19 +8,26 @@ from lastword_schemas.answers import InspectionRecord, ProfileAnswer
 
 _HOW_FAR: Final = {"known_at", "position_token"}
 """What moves with every event of the partition, whoever it is about."""
-_OF_RECORD: Final = {"selection": _HOW_FAR}
-_OF_PROFILE: Final[Any] = dict.fromkeys((*_HOW_FAR, "next_page"), True) | {"entries": {"__all__": _OF_RECORD}}
+_OF_PROFILE: Final[Any] = dict.fromkeys((*_HOW_FAR, "next_page"), True) | {
+    "entries": {"__all__": {"selection": _HOW_FAR}}
+}
 
 
-def etag_of(answer: InspectionRecord | ProfileAnswer) -> str:
-    """A weak ETag: two answers with the same one mean the same, and their positions may differ.
+def etag_of_record(answer: InspectionRecord, text: str) -> str:
+    """A weak ETag of an answer with this JSON text: two answers with the same one mean the same.
 
     Expiry that passes, another declaration of the key and a new scope that answers all show in the answer, and so here.
     """
-    if isinstance(answer, InspectionRecord):
-        told = answer.model_dump_json(exclude=_OF_RECORD)
-    else:
-        told = f"{answer.next_page is None} {answer.model_dump_json(exclude=_OF_PROFILE)}"
+    before, _, _ = text.rpartition(',"selection":')  # its last member, which quotes nobody
+    return _weak(f"{before} {answer.selection.model_dump_json(exclude=_HOW_FAR)}")
+
+
+def etag_of_profile(answer: ProfileAnswer) -> str:
+    """The same for a page of a profile; whether another page follows is part of what it says."""
+    return _weak(f"{answer.next_page is None} {answer.model_dump_json(exclude=_OF_PROFILE)}")
+
+
+def _weak(told: str) -> str:
     return f'W/"{hashlib.blake2b(told.encode(), digest_size=12).hexdigest()}"'
 
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from lastword_query_api.boundary import Boundary
-from lastword_query_api.etags import etag_of, has_it
+from lastword_query_api.etags import etag_of_profile, etag_of_record, has_it
 from lastword_query_api.readings import Asked, Readings
 from lastword_schemas import examples, limits
 from lastword_schemas.answers import HistoryAnswer, InspectionRecord, OutcomeAnswer, ProfileAnswer, ValuesAnswer
@@ -187,7 +187,9 @@ def read_router(readings: Callable[[Request], Readings]) -> APIRouter:
         query = ValueQuery.read(_demanding(request, read_query(request.scope["query_string"])))
         chain = scope_chain(query.scope) if query.fallback else (query.scope,)
         answer = await readings(request).values(query.asked(), chain, [query.key])
-        return _unless_known(request, answer.values[0], answer.position_token)
+        (record,) = answer.values
+        text = record.model_dump_json()
+        return _unless_known(request, etag_of_record(record, text), answer.position_token, text)
 
     @router.post(
         "/v1/values/read",
@@ -219,7 +221,7 @@ def read_router(readings: Callable[[Request], Readings]) -> APIRouter:
         answer = await readings(request).profile(
             query.asked(), scope=query.scope, everything=query.everything, limit=query.limit, page=query.page
         )
-        return _unless_known(request, answer, answer.position_token)
+        return _unless_known(request, etag_of_profile(answer), answer.position_token, answer.model_dump_json())
 
     @router.get(
         "/v1/history",
@@ -273,10 +275,9 @@ def _answer(answer: ValuesAnswer | HistoryAnswer | OutcomeAnswer) -> Response:
     return Response(answer.model_dump_json(), headers={POSITION: answer.position_token}, media_type="application/json")
 
 
-def _unless_known(request: Request, answer: InspectionRecord | ProfileAnswer, position_token: str) -> Response:
+def _unless_known(request: Request, etag: str, position_token: str, text: str) -> Response:
     """The answer, or a 304 where the caller has one that says the same."""
-    etag = etag_of(answer)
     headers = {POSITION: position_token, "ETag": etag, "Cache-Control": "private, no-cache"}
     if has_it(request.headers.getlist("If-None-Match"), etag):
         return Response(status_code=304, headers=headers)
-    return Response(answer.model_dump_json(), headers=headers, media_type="application/json")
+    return Response(text, headers=headers, media_type="application/json")

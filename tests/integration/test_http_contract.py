@@ -1,6 +1,8 @@
 """The HTTP contract against a live API: its examples, what a machine can think of, large writes, one look at Redis."""
 
+import contextlib
 import json
+import logging
 import os
 import socket
 import subprocess
@@ -16,6 +18,7 @@ import pytest
 import redis
 
 import lastword
+from lastword_producers import json_lines
 from lastword_producers.desk import LINES_UNDER_WAY
 from lastword_producers.json_lines import MEDIA_TYPE
 from lastword_schemas import limits
@@ -110,12 +113,12 @@ def test_the_examples_of_the_document_run_and_their_answers_are_as_it_says(
     assert len(asked) > 15
 
 
-def test_schemathesis_finds_nothing(live: RunningLastword) -> None:
+def test_schemathesis_finds_nothing(live: RunningLastword, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "schemathesis.cli", "--config-file", f"{SCHEMATHESIS}/schemathesis.toml", "run"]
     options = ["--seed", "20261201", "--max-examples", "5", "--generation-database", "none", "--no-color"]
-    url = f"{live.http.base_url}/openapi.json"
     ran = subprocess.run(
-        [sys.executable, "-m", "schemathesis.cli", "--config-file", "schemathesis.toml", "run", url, *options],
-        cwd=SCHEMATHESIS,
+        [*command, f"{live.http.base_url}/openapi.json", *options],
+        cwd=tmp_path,
         env=os.environ | {"SCHEMATHESIS_HOOKS": "json_lines", "PYTHONPATH": str(SCHEMATHESIS)},
         capture_output=True,
         text=True,
@@ -155,6 +158,27 @@ def test_lines_are_answered_while_others_are_still_sent(live: RunningLastword, o
         assert [answer.readline() for _ in range(2)][1] == b"0\r\n"
 
     assert outcomes == ["accepted"] * 3
+
+
+def test_who_sends_and_never_reads_is_given_up(
+    live: RunningLastword, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(json_lines, "READ_WITHIN_S", 0.2)
+    caplog.set_level(logging.INFO, "lastword.request_log")
+    head = f"POST /v1/events HTTP/1.1\r\nHost: api\r\nContent-Type: {MEDIA_TYPE}\r\nTransfer-Encoding: chunked\r\n\r\n"
+    lines = b"7\n" * 500
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect((live.api_settings.host, live.api_settings.port))
+        connection.sendall(head.encode())
+        connection.setblocking(False)
+
+        def is_given_up() -> bool:
+            with contextlib.suppress(BlockingIOError):
+                connection.send(b"%x\r\n%s\r\n" % (len(lines), lines))
+            return any(record.name == "lastword.request_log" for record in caplog.records)
+
+        live.until(is_given_up, "the request to end")
 
 
 def test_who_sends_all_before_reading_may_send_many_lines(live: RunningLastword, owner: str) -> None:

@@ -230,6 +230,13 @@ def test_every_answer_has_the_request_id_that_it_was_given(http: httpx.Client, c
     assert (answer.status_code, answer.headers["X-Request-ID"]) == (status, given)
 
 
+def test_a_wrong_method_is_told_all_that_the_path_takes(http: httpx.Client) -> None:
+    answers = [http.put("/v1/value"), http.get("/v1/events"), http.post("/healthz")]
+
+    assert [answer.status_code for answer in answers] == [405] * 3
+    assert [answer.headers["Allow"] for answer in answers] == ["DELETE, GET", "POST", "GET"]
+
+
 @pytest.mark.parametrize("given", [None, b"", b"a b", b"two\tparts", b"x" * 129, "é".encode()])
 def test_a_request_without_a_sane_id_gets_one_of_its_own(http: httpx.Client, given: bytes | None) -> None:
     headers = {} if given is None else {b"X-Request-ID": given}

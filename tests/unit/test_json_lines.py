@@ -1,7 +1,9 @@
 """JSON lines: a request of any length, and an answer with a line for each of its lines."""
 
 import asyncio
+import itertools
 import json
+import tracemalloc
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
@@ -12,6 +14,7 @@ from lastword.testing import InMemoryLastword
 from lastword.testing.store import StoppableReader
 from lastword.testing.writer import UnderWay
 from lastword_producers.desk import LINES_UNDER_WAY, Desk, Settled
+from lastword_producers.errors import Backpressure
 from lastword_producers.json_lines import documents
 from lastword_schemas import limits
 from lastword_schemas.drafts import EventDraft
@@ -120,6 +123,19 @@ def test_a_line_that_is_too_long_is_left_out_and_never_held() -> None:
     assert len(asyncio.run(read([longest + b"\n"]))[0]) == limits.MAX_LINE_BYTES - 2
 
 
+def test_of_a_line_without_an_end_little_is_in_memory() -> None:
+    part = b"x" * 65_536
+    tracemalloc.start()
+    try:
+        (long,) = asyncio.run(read(itertools.repeat(part, 320)))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert long.code == "too-large"
+    assert most < 6 * limits.MAX_LINE_BYTES
+
+
 class Taken:
     """How many lines were taken of a stream."""
 
@@ -134,15 +150,9 @@ class Taken:
 
 
 def test_no_more_lines_are_taken_than_may_be_under_way_and_none_is_lost(memory: InMemoryLastword) -> None:
-    held: list[UnderWay] = []
-
-    def hold(event: UnderWay) -> bool:
-        held.append(event)
-        return True
-
     async def run() -> tuple[int, int]:
         taken = Taken(3 * LINES_UNDER_WAY)
-        memory._writer.hold = hold
+        held = hold_events(memory)
         groups = desk_of(memory).accept_each(taken.stream(), EventDraft, wait_applied_s=None)
         first = asyncio.create_task(anext(groups))
         while taken.number < LINES_UNDER_WAY:
@@ -150,8 +160,7 @@ def test_no_more_lines_are_taken_than_may_be_under_way_and_none_is_lost(memory: 
         await asyncio.sleep(0.05)
         most = taken.number
         memory._writer.hold = lambda _: False
-        for event in held:
-            memory._writer.send(event)
+        send_held(memory, held)
         settled = len(await first) + sum([len(group) async for group in groups])
         return most, settled
 
@@ -161,7 +170,68 @@ def test_no_more_lines_are_taken_than_may_be_under_way_and_none_is_lost(memory: 
     assert settled == 3 * LINES_UNDER_WAY
 
 
-def test_a_stream_waits_for_its_own_lines_when_there_is_no_room() -> None:
+def hold_events(memory: InMemoryLastword) -> list[UnderWay]:
+    """What the writer is given from here on is not sent, and stands in this list."""
+    held: list[UnderWay] = []
+
+    def hold(event: UnderWay) -> bool:
+        held.append(event)
+        return True
+
+    memory._writer.hold = hold
+    return held
+
+
+def send_held(memory: InMemoryLastword, held: list[UnderWay]) -> None:
+    while held:
+        memory._writer.send(held.pop(0))
+
+
+def test_a_stream_that_finds_no_room_goes_on_when_lines_of_its_own_are_in_the_log() -> None:
+    async def run(memory: InMemoryLastword) -> list[Settled]:
+        held = hold_events(memory)
+
+        async def send_now_and_then() -> None:
+            while True:
+                await asyncio.sleep(0.005)
+                send_held(memory, held)
+
+        sending = asyncio.create_task(send_now_and_then())
+        groups = desk_of(memory).accept_each(Taken(10).stream(), EventDraft, wait_applied_s=None)
+        settled = [one async for group in groups for one in group]
+        sending.cancel()
+        return settled
+
+    with InMemoryLastword(max_in_flight=3) as memory:
+        settled = asyncio.run(run(memory))
+
+    assert [one.receipt is not None for one in settled] == [True] * 10
+
+
+def test_nothing_overtakes_a_line_that_had_no_room() -> None:
+    async def run(memory: InMemoryLastword) -> list[Settled]:
+        held = hold_events(memory)
+        others = asyncio.create_task(desk_of(memory).accept([statement(1)], EventDraft, wait_applied_s=None))
+        while not held:
+            await asyncio.sleep(0.001)
+
+        async def stream() -> AsyncIterator[Any]:
+            yield statement(2)
+            send_held(memory, held)
+            yield statement(3)
+
+        groups = desk_of(memory).accept_each(stream(), EventDraft, wait_applied_s=None)
+        settled = [one async for group in groups for one in group]
+        await others
+        return settled
+
+    with InMemoryLastword(max_in_flight=1) as memory:
+        settled = asyncio.run(run(memory))
+
+    assert [type(one.error) for one in settled] == [Backpressure, Backpressure]
+
+
+def test_when_the_log_is_down_the_lines_that_find_no_room_are_failed() -> None:
     with (
         InMemoryLastword(max_in_flight=3) as memory,
         httpx.Client(transport=memory.transport, base_url=memory.url) as http,

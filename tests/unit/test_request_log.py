@@ -61,6 +61,7 @@ def test_every_log_line_of_a_request_has_its_id_and_no_other_line_has(capsys: py
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://api") as client:
             asked = (client.get("/inside", params={"name": name}, headers={"X-Request-ID": name}) for name in "ab")
             await asyncio.gather(*asked)
+            await client.get("/healthz", headers={"X-Request-ID": "c"})
         logging.getLogger("lastword.inside").warning("after all")
 
     with logging_as_before():
