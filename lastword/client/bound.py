@@ -82,6 +82,7 @@ class Bound:
         self.owner: Final = owner
         """The owner's canonical text, such as `main/user:ada`."""
         self._scope, self._seen, self._service, self._timeout = check_scope(scope), seen, service, timeout
+        self._floor: Demand | None = None
 
     @property
     def position(self) -> str | None:
@@ -89,8 +90,8 @@ class Bound:
 
         None if nothing was read or written yet.
         """
-        newest = self._seen.newest
-        return None if newest is None else str(newest)
+        demand = self._demand(None)
+        return None if demand is None else str(demand)
 
     @property
     def draft(self) -> Drafts:
@@ -106,12 +107,12 @@ class Bound:
         return self._with(_timeout=seconds)
 
     def after(self, position: Position) -> Self:
-        """Read nothing older than this position from now on; returns itself.
+        """The same, but it reads nothing older than this position, which the caller got elsewhere.
 
-        Raises InvalidInput where it is no position, or that of another owner.
+        Other handles of the owner do not: a position that is made up harms nobody else. Raises InvalidInput where it
+        is no position, or that of another owner.
         """
-        self._seen.note(self._seen.read(position, field="position"))
-        return self
+        return self._with(_floor=newer(self._floor, self._seen.read(position, field="position")))
 
     def _with(self, **changed: Any) -> Self:
         other = copy(self)
@@ -122,9 +123,11 @@ class Bound:
         return Deadline(self._timeout)
 
     def _demand(self, at_least: Position | None) -> Demand | None:
-        """What the next read demands: the newer of what was seen and what the caller names."""
-        seen = self._seen.newest
-        return seen if at_least is None else newer(seen, self._seen.read(at_least))
+        """What the next read demands: the newest of what was seen, what the handle is after, and what is named here."""
+        demand = self._seen.newest
+        if self._floor is not None:
+            demand = newer(demand, self._floor)
+        return demand if at_least is None else newer(demand, self._seen.read(at_least))
 
     def _value_call(
         self, key: str, as_of: AsOf | None, known_at: int | None, at_least: Position | None, fallback: bool

@@ -71,13 +71,27 @@ def test_all_handles_of_an_owner_share_what_was_seen_and_no_other_owner_does() -
 
 
 def test_a_position_of_another_service_is_demanded_from_then_on() -> None:
-    ada, network = memory(record(sequence=12))
+    ada, network = memory(record(sequence=10))
 
-    ada.after(str(receipt(12))).get("mail.tone")
-    ada.get("mail.tone", at_least=token(11))
-    ada.get("mail.tone", at_least=str(token(30)))
+    theirs = ada.after(str(receipt(12)))
+    assert theirs.position == str(receipt(12))
+    theirs.get("mail.tone")
+    theirs.scope("project:Comet").get("mail.tone", at_least=token(11))
+    theirs.after(token(11)).get("mail.tone", at_least=str(token(30)))
 
     assert demands(network) == [str(receipt(12)), str(receipt(12)), str(token(30))]
+
+
+def test_a_position_from_elsewhere_binds_the_handle_that_got_it_and_no_other() -> None:
+    ada, network = memory(record(sequence=10))
+    made_up = token(2**53 - 1)
+
+    ada.after(made_up).get("mail.tone")
+    ada.get("mail.tone", at_least=made_up)
+    ada.get("mail.tone")
+
+    assert demands(network) == [str(made_up), str(made_up), str(token(10))]
+    assert ada.position == str(token(10))
 
 
 @pytest.mark.parametrize("position", [str(token(3, GRACE)), "p1.x", "", "12"])
