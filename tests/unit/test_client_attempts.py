@@ -266,17 +266,19 @@ def test_nobody_pauses_beyond_the_deadline(connect: Connect, pauses: list[float]
 
 
 def test_a_call_has_no_more_time_than_the_timeout(connect: Connect) -> None:
-    client, network = connect(record(), timeout=7)
+    client, network = connect(record(), timeout=700)
     ada = client.user("ada")
 
     ada.get("mail.tone")
-    ada.within(0.5).get("mail.tone")
+    ada.within(20).get("mail.tone")
+    ada.within(1).get("mail.tone")
 
     limits = [request.extensions["timeout"] for request in network.requests]
-    assert [round(limit["read"], 1) for limit in limits] == [7.0, 0.5]
-    assert [round(limit["connect"], 1) for limit in limits] == [3.0, 0.5]
-    second = network.requests[1].url.params
-    assert 300 <= int(second["wait_ms"]) <= 375  # what it has seen is waited for, with time left to be told
+    assert all(most - 10 < limit["read"] <= most for most, limit in zip((700, 20, 1), limits, strict=True))
+    assert all(limit["connect"] <= most for most, limit in zip((3, 3, 1), limits, strict=True))
+    waits = [int(request.url.params["wait_ms"]) for request in network.requests[1:]]
+    assert 9_000 < waits[0] <= 19_000  # what it has seen is waited for, with time left to be told
+    assert waits[1] <= 750
 
 
 def test_a_position_that_is_not_reached_in_time_tells_how_far_it_is(connect: Connect) -> None:
