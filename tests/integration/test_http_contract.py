@@ -21,9 +21,10 @@ import lastword
 from lastword_producers import json_lines
 from lastword_producers.desk import LINES_UNDER_WAY
 from lastword_producers.json_lines import MEDIA_TYPE
+from lastword_producers.kafka_log import create_log
 from lastword_schemas import limits
 from lastword_schemas.registry import parse_registry_file
-from tests.support import services
+from tests.support import services, topics
 from tests.support.running import RunningLastword
 
 pytestmark = pytest.mark.real
@@ -217,3 +218,18 @@ def test_an_answer_that_nobody_can_have_kept_is_never_a_304(live: RunningLastwor
         live.http.get("/v1/outcomes", params={"owner": owner, "id": "none"}, headers={"If-None-Match": "*"}),
     ]
     assert [answer.status_code for answer in refused] == [422, 404]
+
+
+def test_readiness_tells_that_the_log_was_made_anew(real_kafka: str, store_url: str, owner: str) -> None:
+    with RunningLastword(real_kafka, services.shared_database(store_url), partitions=1) as own:
+        own.stop_worker()
+        settings = own.api_settings.kafka_settings
+        topics.delete(settings)
+        create_log(settings, partitions=1)
+        event = statement(owner, key="any")
+
+        own.until(lambda: own.post("/v1/events", event).json().get("code") == "log-mismatch", "the refusal")
+
+        ready = own.get("/readyz")
+        assert ready.status_code == 503
+        assert "made anew" in ready.json()["problems"]["writes"]
