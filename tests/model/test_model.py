@@ -556,7 +556,7 @@ def test_stores_that_lost_their_last_writes_heal_by_replay(
     stores = Stores()
     worker = stores.open(log)
     advance(worker, log, kept)
-    earlier = copy.deepcopy(vars(stores.store))
+    earlier = copy.deepcopy({name: held for name, held in vars(stores.store).items() if name != "lock"})
     advance(worker, log, lost)
     vars(stores.store).update(earlier)
     while worker.next_offset < log.next_offset or stores.store.checkpoint(0) is None:

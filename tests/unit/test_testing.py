@@ -76,8 +76,8 @@ def problem(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, answer.json()["code"]
 
 
-def threads() -> set[str]:
-    return {thread.name for thread in threading.enumerate() if thread.name.startswith("lastword-")}
+def threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name.startswith("lastword-")}
 
 
 # --- what it is
@@ -123,14 +123,15 @@ def test_each_is_a_world_of_its_own(ada: Person) -> None:
 
 
 def test_it_leaves_no_thread_behind() -> None:
+    before = threads()
     with InMemoryLastword(KEYS) as lastword:
         Person(lastword).set(TONE, "brief")
-        assert threads()
+        assert threads() - before
         with lastword.hold_candidates() as held:
             turn = Person(lastword).say("evening flights")
             held.start(Person(lastword).reads, turn, "travel.flight_time", "evening")
     lastword.close()
-    assert not threads()
+    assert not threads() - before
 
 
 def test_many_threads_may_write_and_read_at_once(lastword: InMemoryLastword) -> None:
