@@ -42,6 +42,7 @@ def test_a_worker_that_wakes_up_with_a_stale_cache_is_refused_and_goes_on(scene:
     with Load(scene) as load, Watcher(scene, load) as watcher:
         zombie.pause_in_a_commit()
         scene.start_rival()
+        load.goes_on()  # beyond what the zombie had folded
         scene.projected(load.receipts)
         zombie.resume()
         until(lambda: "woken, the commit was refused" in zombie.said, "the zombie to be refused")

@@ -2,7 +2,9 @@
 
 import uuid
 
-from lastword_projector.engine.changes import Changed, changes_of, pack_changes, told, unpack_changes
+import pytest
+
+from lastword_projector.engine.changes import Changed, changes_of, key_of, pack_changes, told, unpack_changes
 from lastword_schemas.changes import CHANGE_NAMESPACE, Change, change_id
 from lastword_schemas.identity import record_key
 from lastword_schemas.positions import PositionToken, Receipt, owner_digest
@@ -106,6 +108,11 @@ def test_an_id_is_of_the_log_the_place_and_the_entry() -> None:
 def test_every_id_is_what_the_library_makes_of_the_same_name() -> None:
     for number in range(200):
         assert change_id("log", number, "a/b/c") == str(uuid.uuid5(CHANGE_NAMESPACE, f"log/{number}/a/b/c"))
+
+
+@pytest.mark.parametrize("owner", [ADA, "acme/org:a b/c", "main/user:Zoë"])
+def test_a_record_key_is_that_of_the_history_topic(owner: str) -> None:
+    assert key_of(owner, "project:Comet", "mail.tone") == record_key(owner, "project:Comet", "mail.tone")
 
 
 def test_the_outbox_gives_back_what_was_put_in() -> None:

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
+from urllib.parse import quote
 
 import msgspec
 
 from lastword_projector.engine.records import Record
 from lastword_schemas.changes import CHANGING, VERSION, ChangeStatus, change_id
-from lastword_schemas.identity import record_key
 from lastword_schemas.model import from_micros, instant_text
 from lastword_schemas.positions import PositionToken, owner_digest
 from lastword_schemas.verdicts import Effect
@@ -96,7 +96,7 @@ def told(log_id: str, changed: Changed) -> bytes:
             _instant(changed.recorded_at),
             changed.part,
             changed.parts,
-            str(PositionToken(log_id, _digest(owner), sequence)),
+            f"{_token_begin(log_id, owner)}{sequence}",
         )
     )
 
@@ -106,9 +106,22 @@ pack_changes = msgspec.msgpack.Encoder().encode
 """The bytes of an item of the outbox: what one commit changed."""
 unpack_changes = msgspec.msgpack.Decoder(list[Changed]).decode
 """What such an item holds."""
-key_of = lru_cache(maxsize=20_000)(record_key)
-"""The record key of an owner's scope and key: the same ones come again and again."""
-_digest = lru_cache(maxsize=20_000)(owner_digest)
+
+
+def key_of(owner: str, scope: str, key: str) -> str:
+    """`record_key`, for parts that come again and again."""
+    return f"{_quoted(owner)}/{_quoted(scope)}/{_quoted(key)}"
+
+
+@lru_cache(maxsize=50_000)
+def _quoted(part: str) -> str:
+    return quote(part, safe="")
+
+
+@lru_cache(maxsize=20_000)
+def _token_begin(log_id: str, owner: str) -> str:
+    """What stands before the sequence in every position token of an owner."""
+    return str(PositionToken(log_id, owner_digest(owner), 0)).removesuffix("0")
 
 
 @lru_cache(maxsize=1_024)

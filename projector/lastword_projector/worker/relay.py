@@ -22,6 +22,8 @@ from lastword_schemas.errors import LastwordError
 _log = logging.getLogger(__name__)
 _SLICE = 16
 """Items of one partition that are under way at once: the changes of as many commits."""
+_ASIDE_EVERY, _ASIDE_S = 40, 0.0001
+"""After so many changes the folding thread may go on: else Python lets it wait for 5 ms after each of its calls."""
 _LOOK_EVERY_S = 1.0
 _BACK_OFF_S = 1.0
 _FLUSH_S = 0.2
@@ -134,7 +136,9 @@ class Relay:
     def _send(self, partition: int, items: Iterable[bytes]) -> None:
         producer = self._producer = self._producer or Producer(self._config, logger=_log)
         for item in items:
-            for changed in unpack_changes(item):
+            for number, changed in enumerate(unpack_changes(item)):
+                if number % _ASIDE_EVERY == 0:
+                    time.sleep(_ASIDE_S)
                 key = key_of(changed.owner, changed.scope, changed.key)
                 self._produce(producer, partition, key, told(self._log_id, changed))
 
