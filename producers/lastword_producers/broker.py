@@ -170,6 +170,7 @@ class Broker:
                 "enable.partition.eof": True,
                 "fetch.wait.max.ms": 10,  # an empty partition is told from a slow one by the broker's answer
                 "queued.min.messages": 1,
+                "fetch.queue.backoff.ms": 0,  # else a partition waits a second after each that has answered before it
                 "fetch.message.max.bytes": MAX_RECORD_BYTES // 32,
             },
             logger=client_logger(),

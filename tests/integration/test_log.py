@@ -6,10 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from lastword.embedded import EmbeddedBroker
 from lastword.process import HOST, free_port
-from lastword_producers.broker import KafkaSettings
+from lastword_producers.broker import KafkaSettings, client_logger
 from lastword_producers.errors import BrokerRefused, BrokerUnavailable, LogMismatch, LogNotReady
 from lastword_producers.kafka_log import (
     HISTORY_SETTINGS,
@@ -82,6 +83,19 @@ def test_a_new_log_describes_itself_in_every_partition(settings: KafkaSettings) 
 
 def test_whoever_opens_a_log_finds_what_its_creator_made(settings: KafkaSettings) -> None:
     assert create_log(settings, PARTITIONS) == open_log(settings)
+
+
+def test_a_log_of_many_small_batches_is_opened_as_fast_as_a_new_one(own_broker: EmbeddedBroker) -> None:
+    own_broker.start()
+    settings = KafkaSettings(own_broker.bootstrap_servers)
+    log = create_log(settings)
+    producer = Producer(settings.producer_config() | {"linger.ms": 0}, logger=client_logger())
+    for _ in range(500):
+        for partition in range(log.partitions):
+            producer.produce(settings.topic, b"x" * 600, b"key", partition)
+        producer.flush(SECONDS)
+
+    assert open_log(settings, timeout_s=5) == log
 
 
 def test_creating_a_log_again_writes_nothing(settings: KafkaSettings) -> None:
