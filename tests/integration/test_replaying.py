@@ -53,11 +53,21 @@ def replay(lastword: RunningLastword, file: Path) -> "subprocess.CompletedProces
     return subprocess.run(command(file), env=environment(lastword), capture_output=True, text=True, timeout=SECONDS)
 
 
+def heed_interrupts() -> None:
+    """As a terminal starts a program; a shell starts what runs in its background with SIGINT ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def stop_in_the_middle(lastword: RunningLastword, file: Path, kind: signal.Signals) -> tuple[int, str]:
     """Start a replay and send it a signal as soon as a batch is done; exit code and what was said."""
     journal = file.with_name(f"{file.name}.replaying")
     started = subprocess.Popen(
-        command(file), env=environment(lastword), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command(file),
+        env=environment(lastword),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_interrupts,
     )
     deadline = time.monotonic() + SECONDS
     while not journal.exists() or journal.read_bytes().count(b"\n") < 3:
