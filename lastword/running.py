@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 
 from lastword.settings import ApiSettings, ConnectionSettings, WorkerSettings
 from lastword_producers.kafka_log import LogIdentity, wait_for_log
+from lastword_projector.audit.auditor import Auditor
+from lastword_projector.audit.pace import Pace
+from lastword_projector.audit.recompute import MOST_RECORDS
+from lastword_projector.audit.report import Report
 from lastword_projector.projector import DeadLetters
 from lastword_projector.rebuild import rebuild
 from lastword_projector.store.names import Names
@@ -123,6 +127,29 @@ def run_rebuild(settings: ConnectionSettings, log: LogIdentity, on_progress: Cal
     config = settings.kafka_settings.client_config()
     store = open_store(settings, on_outbox=_left_to_the_workers if settings.changes_topic else None)
     return rebuild(config, settings.topic, log.genesis, store, on_progress=on_progress)
+
+
+def make_auditor(
+    settings: ConnectionSettings,
+    log: LogIdentity,
+    *,
+    rate: float | None = None,
+    seed: int | None = None,
+    most_records: int = MOST_RECORDS,
+    on_progress: Callable[[Report], object] = lambda report: None,
+) -> Auditor:
+    """An auditor of the settings' namespace; `rate` is in records, entries and events a second."""
+    return Auditor(
+        settings.kafka_settings.client_config(),
+        settings.topic,
+        log.genesis,
+        settings.redis.get_secret_value(),
+        Names(settings.namespace),
+        pace=Pace(rate),
+        seed=seed,
+        most_records=most_records,
+        on_progress=on_progress,
+    )
 
 
 def open_store(settings: ConnectionSettings, *, on_outbox: Callable[[int], object] | None = None) -> RedisStore:

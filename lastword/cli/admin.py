@@ -1,4 +1,4 @@
-"""Commands that look after log and projection: keys, topics, rebuild. They go to Kafka and Redis themselves."""
+"""Commands that look after log and projection: keys, topics, audit, rebuild. They go to Kafka and Redis themselves."""
 
 import time
 from pathlib import Path
@@ -9,6 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from lastword.cli import render
+from lastword.cli.auditing import audit
 from lastword.cli.conforming import check_producer
 from lastword.launcher import PARTITIONS, starter_text
 from lastword.settings import ConnectionSettings
@@ -53,6 +54,7 @@ def add_to(app: typer.Typer) -> None:
     topics.command("check-producer")(check_producer)
     app.add_typer(keys, name="keys", rich_help_panel=PANEL)
     app.add_typer(topics, name="topics", rich_help_panel=PANEL)
+    app.command(rich_help_panel=PANEL)(audit)
     app.command(rich_help_panel=PANEL)(rebuild)
 
 

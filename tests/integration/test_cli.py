@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
 from lastword.cli import main
 from lastword.launcher import starter_text
 from lastword.process import free_port
 from lastword_projector.engine.keys import compile_registry
+from lastword_projector.store.names import Names, field_of
 from lastword_query_api.changes import Closing
 from lastword_schemas.registry import parse_registry_file
 from tests.support.running import DECLARED, RunningLastword
@@ -357,6 +359,42 @@ def test_a_rebuild_asks_first_and_gives_the_same_answers(cli: Run, owner: str, m
     assert after == before
 
 
+def test_an_audit_says_what_is_not_grounded_and_names_no_value(
+    cli: Run, lastword: RunningLastword, owner: str, tmp_path: Path
+) -> None:
+    event = cli("publish", owner, "theme", "midnight", "--json").json["receipt"]
+    figures = tmp_path / "audit.prom"
+    profile = Names(lastword.worker_settings.namespace).of(event["partition"]).profile(f"main/{owner}")
+
+    grounded = cli("audit", owner, "--metrics", str(figures))
+    told = figures.read_text()
+    with redis.Redis.from_url(lastword.worker_settings.redis.get_secret_value()) as client:
+        client.hset(profile, field_of("global", "vow"), client.hget(profile, field_of("global", "theme")) or b"")
+    violated = cli("audit", owner, "--json", "--metrics", str(figures))
+    for_people = cli("audit", "--partition", str(event["partition"]))
+
+    assert (grounded.code, grounded.out.startswith("grounded 1 entries and 1 events of 1 owners")) == (0, True)
+    assert 'what="entry-unexplained"} 0' in told
+    assert violated.code == for_people.code == 1
+    (found,) = violated.json["violations"]
+    assert (found["what"], found["owner"], found["key"]) == ("entry-unexplained", f"main/{owner}", "vow")
+    assert (found["offset"], found["event_id"]) == (event["offset"], event["event_id"])
+    assert 'what="entry-unexplained"} 1' in figures.read_text()
+    assert "docs/operations.md" in for_people.out
+    assert event["event_id"] in for_people.out
+    assert "midnight" not in violated.out + for_people.out
+    cli("rebuild", "--yes")
+    assert cli("audit", owner).code == 0
+
+
+@pytest.mark.parametrize("arguments", [["--sample", "many"], ["--sample", "0"], ["--partition", "9"]])
+def test_an_audit_of_what_is_not_there_is_refused(cli: Run, arguments: list[str]) -> None:
+    ran = cli("audit", *arguments)
+
+    assert ran.code == 1
+    assert arguments[0].removeprefix("--") in ran.err
+
+
 def test_changes_are_printed_as_they_come_and_the_end_says_how_to_go_on(
     cli: Run, lastword: RunningLastword, owner: str
 ) -> None:
@@ -404,7 +442,7 @@ def test_a_setting_that_is_not_usable_is_named(run: Run, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    "command", ["up", "demo", "worker", "api", "publish", "replay", "get", "changes", "rebuild", "keys"]
+    "command", ["up", "demo", "worker", "api", "publish", "replay", "get", "changes", "audit", "rebuild", "keys"]
 )
 def test_every_command_has_help(run: Run, command: str) -> None:
     ran = run(command, "--help")

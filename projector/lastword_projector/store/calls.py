@@ -34,7 +34,7 @@ class Call:
     parse: Callable[[Any], Any]
 
 
-READ_ONLY = ("read", "slice", "find", "load", "window")
+READ_ONLY = ("read", "slice", "find", "load", "window", "owner", "indexed")
 SCRIPTS = (*READ_ONLY, "commit", "index", "relayed")
 
 

@@ -7,7 +7,7 @@ from lastword_projector.engine.projection import FOLD_VERSION, Changes
 from lastword_projector.engine.records import pack_record
 from lastword_projector.store.calls import Call, Plan, ScriptKeys, script_call
 from lastword_projector.store.event_ids import EventIds, event_digest, run_item
-from lastword_projector.store.names import Names, PartitionNames, bucket_of, field_of
+from lastword_projector.store.names import Names, PartitionNames, bucket_of, escaped, field_of
 from lastword_projector.store.outbox import Outgoing
 from lastword_projector.store.packing import pack_head
 from lastword_projector.store.plans import BEING_EMPTIED, SLICE, records_of
@@ -183,7 +183,7 @@ def clear(names: Names, partition: int) -> Plan[int]:
         Call(("EXISTS", checkpoint_name), int),
         Call(("HSET", checkpoint_name, "next", BEING_EMPTIED), int),
     ]
-    pattern = _escaped(own.prefix) + "*"
+    pattern = escaped(own.prefix) + "*"
     removed = cursor = 0
     while True:
         (reply,) = yield [Call(("SCAN", cursor, "MATCH", pattern, "COUNT", 1000), list)]
@@ -214,7 +214,3 @@ def _check_commit(partition: int, genesis: Genesis, reply: list[bytes]) -> None:
     if what == "checkpoint":
         raise CommitRefused(partition, f"the stored checkpoint is {stored or 'absent'}, not the one folded from")
     raise CommitRefused(partition, "a stored entry is not the one folded from")
-
-
-def _escaped(text: str) -> str:
-    return "".join(f"\\{char}" if char in "*?[]\\^" else char for char in text)

@@ -113,3 +113,8 @@ def scope_and_key(field: bytes) -> tuple[str, str]:
 def bucket_of(digest: bytes) -> int:
     """The bucket that a digest is in, of those for ids that are in no run."""
     return (digest[0] << 8 | digest[1]) % EVENT_BUCKETS
+
+
+def escaped(text: str) -> str:
+    """The text as a pattern that matches it alone."""
+    return "".join(f"\\{char}" if char in "*?[]\\^" else char for char in text)

@@ -61,7 +61,7 @@ class HistoryRead(NamedTuple):
 def checkpoint(names: Names, partition: int) -> Plan[Checkpoint | None]:
     """How far a partition is projected."""
     command = ("HMGET", names.of(partition).checkpoint, *_CHECKPOINT_FIELDS)
-    (found,) = yield [Call(command, _checkpoint)]
+    (found,) = yield [Call(command, checkpoint_of)]
     result: Checkpoint | None = found
     return result
 
@@ -69,7 +69,7 @@ def checkpoint(names: Names, partition: int) -> Plan[Checkpoint | None]:
 def checkpoints(names: Names, partitions: int) -> Plan[list[Checkpoint | None]]:
     """How far each partition is projected, in the order of their numbers."""
     found = yield [
-        Call(("HMGET", names.of(partition).checkpoint, *_CHECKPOINT_FIELDS), _checkpoint)
+        Call(("HMGET", names.of(partition).checkpoint, *_CHECKPOINT_FIELDS), checkpoint_of)
         for partition in range(partitions)
     ]
     return found
@@ -78,7 +78,7 @@ def checkpoints(names: Names, partitions: int) -> Plan[list[Checkpoint | None]]:
 def opened(names: Names, partition: int) -> Plan[tuple[Checkpoint | None, EventIds]]:
     """Where a projector goes on: how far the partition is projected, and its event-id index."""
     found, written = yield [
-        Call(("HMGET", names.of(partition).checkpoint, *_CHECKPOINT_FIELDS), _checkpoint),
+        Call(("HMGET", names.of(partition).checkpoint, *_CHECKPOINT_FIELDS), checkpoint_of),
         Call(("HMGET", names.of(partition).written, *_WRITTEN_FIELDS), _event_ids),
     ]
     return found, written or (EventIds.unknown() if found else EventIds())
@@ -259,7 +259,7 @@ def read(
         pairs = [(scope_and_key(name), value) for name, value in _pairs(reply[1])]
     else:
         pairs = [(at, value) for at, value in zip(wanted, reply[1], strict=True) if value is not None]
-    return EntriesRead(_checkpoint(reply[0]), {at: unpack_entry(value) for at, value in pairs})
+    return EntriesRead(checkpoint_of(reply[0]), {at: unpack_entry(value) for at, value in pairs})
 
 
 def history(names: Names, partition: int, owner: str) -> Plan[HistoryRead]:
@@ -271,7 +271,7 @@ def history(names: Names, partition: int, owner: str) -> Plan[HistoryRead]:
     while True:
         (reply,) = yield [script_call("slice", keys, [first, first + SLICE - 1], list)]
         if first == 0:
-            seen = _checkpoint(reply[0])
+            seen = checkpoint_of(reply[0])
         if seen is None:
             return HistoryRead(None, [])
         for record in records_of(reply[1]):
@@ -289,7 +289,7 @@ def history_above(names: Names, partition: int, owner: str, sequence: int) -> Pl
     keys = [own.checkpoint, own.history(owner)]
     # In this order: the list has all that the checkpoint takes into account.
     seen, end = yield [
-        Call(("HMGET", own.checkpoint, *_CHECKPOINT_FIELDS), _checkpoint),
+        Call(("HMGET", own.checkpoint, *_CHECKPOINT_FIELDS), checkpoint_of),
         Call(("LLEN", own.history(owner)), int),
     ]
     slices: list[list[Record]] = []
@@ -303,7 +303,8 @@ def history_above(names: Names, partition: int, owner: str, sequence: int) -> Pl
     return HistoryRead(seen, [record for record in found if sequence < record.sequence < below])
 
 
-def _checkpoint(fields: Sequence[bytes | None]) -> Checkpoint | None:
+def checkpoint_of(fields: Sequence[bytes | None]) -> Checkpoint | None:
+    """The checkpoint of its hash's fields, in the order in which the scripts give them."""
     upcoming, fold_version, genesis, registry, clock = fields
     if upcoming == BEING_EMPTIED:
         raise StoreUnavailable("the namespace is being emptied; if nobody is at it, run `lastword rebuild` again")

@@ -1,0 +1,124 @@
+"""The audit of a namespace, partition by partition, beside running workers."""
+
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from lastword_projector.audit.choice import END, OneOwner, Range
+from lastword_projector.audit.log_reader import LogReader
+from lastword_projector.audit.pace import Pace
+from lastword_projector.audit.passing import OnEntry, Pass, Shared
+from lastword_projector.audit.recompute import MOST_RECORDS, Recomputed
+from lastword_projector.audit.report import Report
+from lastword_projector.audit.violations import Violation, What
+from lastword_projector.projector import check_projection
+from lastword_projector.store import plans
+from lastword_projector.store.names import Names
+from lastword_projector.store.pipe import Pipe
+from lastword_schemas.control import Genesis
+from lastword_schemas.partitions import partition_for
+from lastword_schemas.positions import offset_of, sequence_of
+
+
+class Sample(NamedTuple):
+    """How many of the owners are looked at."""
+
+    owners: int | None = None
+    """So many in all, about equally many of each partition."""
+    share: float = 1.0
+    """Else this share of them."""
+
+
+EVERYBODY = Sample()
+
+
+class Auditor:
+    """Audits one namespace's projection of a log."""
+
+    def __init__(
+        self,
+        config: Mapping[str, str | int | bool],
+        topic: str,
+        geneses: Sequence[Genesis],
+        redis_url: str,
+        names: Names,
+        *,
+        pace: Pace | None = None,
+        seed: int | None = None,
+        most_records: int = MOST_RECORDS,
+        on_progress: Callable[[Report], object] = lambda report: None,
+        on_entry: OnEntry | None = None,
+    ) -> None:
+        """`pace` counts records of the log, and owners' entries and events. Without a `seed` a sample is any sample."""
+        self._config, self._topic, self._geneses = config, topic, geneses
+        self._seed = random.randrange(END) if seed is None else seed
+        self._most_records = most_records
+        self.report = Report(geneses[0].log_id, names.namespace, self._seed)
+        """As far as the audit has come."""
+        self._shared = Shared(Pipe(redis_url), names, pace or Pace(), self.report, on_progress, on_entry)
+
+    def audit(self, sample: Sample = EVERYBODY, partitions: Iterable[int] | None = None) -> Report:
+        """Audit all owners, or some of them, of these partitions, or of all.
+
+        Raises AuditStopped, StoreUnavailable, OtherProjection, PartitionWaits or WrongGenesis where it cannot be done.
+        """
+        chosen = list(range(len(self._geneses)) if partitions is None else partitions)
+        for partition, owners in self._shares(chosen, sample.owners):
+            self._audit(partition, partial(self._in_ranges, partition, owners, sample.share))
+        return self.report
+
+    def audit_owner(self, owner: str) -> Report:
+        """Audit one owner, by canonical name. Raises as `audit` does."""
+        partition = partition_for(owner, len(self._geneses))
+        recomputed = Recomputed(self._geneses[partition], OneOwner(owner))
+        self._audit(partition, lambda log: Pass(self._shared, log, recomputed).run(also=[owner]))
+        return self.report
+
+    def _shares(self, partitions: list[int], owners: int | None) -> list[tuple[int, int | None]]:
+        """How many owners of each partition: all, or their share of so many; partitions with none are left out."""
+        if owners is None:
+            return [(partition, None) for partition in partitions]
+        order = random.Random(self._seed).sample(partitions, len(partitions))
+        each, more = divmod(owners, len(order))
+        shares = [(partition, each + (place < more)) for place, partition in enumerate(order)]
+        return [(partition, share) for partition, share in sorted(shares) if share]
+
+    def _audit(self, partition: int, passes: Callable[[LogReader], object]) -> None:
+        report, shared, began = self.report, self._shared, time.monotonic()
+        checkpoint = shared.pipe.run(plans.checkpoint(shared.names, partition))
+        check_projection(self._geneses[partition], checkpoint)
+        if checkpoint is None:
+            report.not_projected.append(partition)
+            return
+        upcoming = report.checkpoints[partition] = offset_of(checkpoint.next_sequence)
+        with LogReader(self._config, self._topic, partition) as log:
+            first, end = log.bounds()
+            if first > 0:
+                genesis_at = sequence_of(self._geneses[partition].generation, 0)
+                detail = f"it begins at offset {first}"
+                report.add(Violation(What.LOG_CUT, partition, sequence=genesis_at, detail=detail))
+            elif upcoming > end:
+                last, detail = checkpoint.last_sequence, f"the log ends before offset {end}"
+                report.add(Violation(What.CHECKPOINT_AHEAD, partition, sequence=last, detail=detail))
+            else:
+                passes(log)
+        report.partitions += 1
+        report.seconds += time.monotonic() - began
+        shared.on_progress(report)
+
+    def _in_ranges(self, partition: int, owners: int | None, share: float, log: LogReader) -> None:
+        """Pass after pass, until their ranges have covered what is chosen."""
+        low, high, done = 0, round(share * END), 0
+        while low < high and (owners is None or done < owners):
+            chosen = Range(self._seed, low, high)
+            recomputed = Recomputed(
+                self._geneses[partition],
+                chosen,
+                most_records=self._most_records,
+                most_owners=None if owners is None else owners - done,
+            )
+            log.rewind()
+            done += Pass(self._shared, log, recomputed).run(stored=chosen.wants)
+            low = chosen.high

@@ -1,0 +1,175 @@
+"""One pass over a partition: its log is folded up to the checkpoint of what Redis answered, then the two are compared.
+
+An owner's entries and the partition's checkpoint are read in one script call. The fold stands at or below that
+checkpoint and is taken on to exactly there before they are compared: so what a worker writes meanwhile is never taken
+for a violation, and no violation for what a worker may be writing.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from lastword_projector.audit.compare import compare_entries, compare_event_ids, compare_history, compare_key_index
+from lastword_projector.audit.log_reader import AuditStopped, LogReader
+from lastword_projector.audit.pace import Pace
+from lastword_projector.audit.recompute import Recomputed
+from lastword_projector.audit.report import Report
+from lastword_projector.audit.violations import Violation, What
+from lastword_projector.engine.records import Entry
+from lastword_projector.store import auditing, plans
+from lastword_projector.store.auditing import OwnerRead
+from lastword_projector.store.calls import together
+from lastword_projector.store.names import Names
+from lastword_projector.store.pipe import Pipe
+from lastword_projector.store.ports import Checkpoint
+from lastword_schemas.positions import offset_of, sequence_of
+
+_OWNERS: Final = 32
+"""Owners that are read in one round trip."""
+
+OnEntry = Callable[[str, str, str, Entry], object]
+"""Told of each entry that the log makes: owner, scope, key, entry."""
+
+
+class Shared(NamedTuple):
+    """What all passes of an audit have in common."""
+
+    pipe: Pipe
+    names: Names
+    pace: Pace
+    report: Report
+    on_progress: Callable[[Report], object]
+    on_entry: OnEntry | None
+
+
+class Pass:
+    """Compares the owners that are chosen, of one partition."""
+
+    def __init__(self, shared: Shared, log: LogReader, recomputed: Recomputed) -> None:
+        self._pipe, self._names, self._pace, self._report, self._on_progress, self._on_entry = shared
+        self._log, self._recomputed = log, recomputed
+        self._genesis, self._partition = recomputed.genesis, recomputed.genesis.partition
+
+    def run(self, *, also: Sequence[str] = (), stored: Callable[[str], bool] | None = None) -> int:
+        """Compare; how many owners there were.
+
+        Besides those of whom the log has events: `also` these, and those whom Redis knows and `stored` is true of.
+        Raises AuditStopped, StoreUnavailable, PartitionWaits, WrongGenesis.
+        """
+        self._advance_to(checkpoint := self._checkpoint())
+        self._compare_partition(checkpoint)
+        owners = dict.fromkeys([*self._recomputed.owners, *also])
+        if stored is not None:
+            owners |= dict.fromkeys(filter(stored, self._stored_owners()))
+        names = list(owners)
+        for first in range(0, len(names), _OWNERS):
+            self._compare_owners(names[first : first + _OWNERS])
+        return len(names)
+
+    def _checkpoint(self) -> Checkpoint:
+        checkpoint = self._pipe.run(plans.checkpoint(self._names, self._partition))
+        if checkpoint is None:
+            raise self._set_back()
+        return checkpoint
+
+    def _advance_to(self, checkpoint: Checkpoint) -> None:
+        """Fold the log up to a checkpoint, which is not below where the fold stands."""
+        end = offset_of(checkpoint.next_sequence)
+        if checkpoint.genesis != self._genesis or end < self._recomputed.next_offset:
+            raise self._set_back()
+        for records in self._log.up_to(end):
+            self._recomputed.take(records)
+            self._report.records += len(records)
+            self._on_progress(self._report)
+            self._pace.spend(len(records))
+        self._recomputed.next_offset = end
+
+    def _stored_owners(self) -> Iterator[str]:
+        cursor = 0
+        while True:
+            cursor, found = self._pipe.run(auditing.owners(self._names, self._partition, cursor))
+            yield from found
+            if cursor == 0:
+                return
+
+    def _compare_partition(self, checkpoint: Checkpoint) -> None:
+        """What is of no owner."""
+        recomputed, partition, at = self._recomputed, self._partition, checkpoint.last_sequence
+        if checkpoint.registry != recomputed.registry:
+            self._report.add(Violation(What.REGISTRY_DIFFERS, partition, sequence=at))
+        clock = "broker" if recomputed.stamped else "publisher"
+        if checkpoint.clock != clock:
+            detail = f"the log has the {clock}'s"
+            self._report.add(Violation(What.CLOCK_DIFFERS, partition, sequence=at, detail=detail))
+        stubs = set(self._pipe.run(auditing.dead(self._names, partition)))
+        for offset in recomputed.dead:
+            if (sequence := sequence_of(self._genesis.generation, offset)) not in stubs:
+                self._report.add(Violation(What.DEAD_LETTER_MISSING, partition, sequence=sequence))
+        if (greatest := recomputed.greatest_id) is not None:
+            event_id, owner, sequence = greatest
+            if self._pipe.run(plans.event_ids(self._names, partition)).is_new(event_id):
+                found = Violation(What.EVENT_IDS_BEHIND, partition, owner, sequence=sequence, event_id=event_id)
+                self._report.add(found)
+
+    def _compare_owners(self, owners: Sequence[str]) -> None:
+        names, partition, of = self._names, self._partition, self._recomputed.of
+        asked = [auditing.owner(names, partition, owner, [*of(owner).entries]) for owner in owners]
+        reads = self._pipe.run(together(asked))
+        found = [(owner, read) for owner, read in zip(owners, reads, strict=True) if read is not None]
+        if len(found) < len(owners):
+            raise self._set_back()
+        self._compare_entries(found)
+        self._compare_histories(found)
+        self._report.owners += len(owners)
+        self._pace.spend(sum(len(read.items) + read.size for _, read in found))
+        self._on_progress(self._report)
+
+    def _compare_entries(self, reads: Sequence[tuple[str, OwnerRead]]) -> None:
+        parts = [(part, owner) for owner, read in reads for part in read.parts]
+        for part, owner in sorted(parts, key=lambda each: each[0].checkpoint.next_sequence):
+            self._advance_to(part.checkpoint)
+            expected = self._recomputed.of(owner).entries
+            if not part.is_whole:
+                expected = {at: expected[at] for at in part.entries if at in expected}
+            self._tell(compare_entries(self._partition, owner, expected, part.entries))
+            self._report.entries += len(expected)
+            if self._on_entry is not None:
+                for (scope, key), entry in expected.items():
+                    self._on_entry(owner, scope, key, entry)
+
+    def _compare_histories(self, reads: Sequence[tuple[str, OwnerRead]]) -> None:
+        """Histories; and where those are as they should be, what says where in them something is."""
+        intact: list[tuple[str, OwnerRead, dict[bytes, int]]] = []
+        for owner, read in reads:
+            expected, below = self._recomputed.of(owner), read.checkpoint.next_sequence
+            self._report.events += len(read.items)
+            if not self._tell(compare_history(self._partition, owner, expected, read.items, below)):
+                known = {event_id: at for event_id, at in expected.first_copies.items() if at < below}
+                intact.append((owner, read, known))
+        names, partition = self._names, self._partition
+        asked = [auditing.event_ids(names, partition, owner, list(known)) for owner, _, known in intact]
+        for (owner, read, known), indexed in zip(intact, self._pipe.run(together(asked)), strict=True):
+            self._tell(compare_event_ids(partition, owner, known, indexed))
+            if len(read.items) >= plans.SLICE:  # else nobody looks into the indexes
+                self._compare_key_indexes(owner, read)
+
+    def _compare_key_indexes(self, owner: str, read: OwnerRead) -> None:
+        sequences = [sequence for sequence, _ in read.items]
+        folded = sequences[-1] < sequence_of(self._genesis.generation, self._recomputed.next_offset)
+        for at, events in self._recomputed.of(owner).places_of_keys(sequences).items():
+            index = self._pipe.run(auditing.key_index(self._names, self._partition, owner, at, list(events)))
+            more = not folded or index.length > len(sequences)
+            self._tell(compare_key_index(self._partition, owner, at, events, index, may_have_more=more))
+
+    def _tell(self, violations: Iterator[Violation]) -> int:
+        """Report violations; how many there were."""
+        count = 0
+        for violation in violations:
+            self._report.add(violation)
+            count += 1
+        return count
+
+    def _set_back(self) -> AuditStopped:
+        return AuditStopped(
+            f"partition {self._partition}: the checkpoint went back or was emptied while it was audited; once that is "
+            "over, run the audit again"
+        )
