@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from lastword.process import LocalServiceError
 from lastword_schemas.errors import LastwordError
-from tests.bench import changes, cldr, client, install, latency, projection, sgd, size
+from tests.bench import audit, changes, cldr, client, install, latency, projection, sgd, size
 from tests.bench.bench import BenchStopped, Options
 from tests.bench.data import check_folder
 from tests.bench.show import figure, machine, note
@@ -25,6 +25,7 @@ BENCHES = {
     "size": size.BENCH,
     "install": install.BENCH,
     "changes": changes.BENCH,
+    "audit": audit.BENCH,
 }
 
 HELD, MISSED, STOPPED = 0, 1, 2

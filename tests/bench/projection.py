@@ -59,7 +59,7 @@ def run(options: Options) -> bool:
             client.config_set("appendonly", "yes")
             client.config_set("appendfsync", "everysec")
         with Pipeline(stage, "projection", parse_registry_file(declared), partitions=options.partitions) as pipeline:
-            pipeline.publish_mix(list(_mix(random.Random(options.seed))))
+            pipeline.publish_mix(list(mix(random.Random(options.seed))))
             return _compare(stage, pipeline)
 
 
@@ -114,7 +114,7 @@ def _spread(values: Sequence[float]) -> str:
     return f"{statistics.median(values):,.0f} [{min(values):,.0f} - {max(values):,.0f}]"
 
 
-def _mix(order: random.Random) -> Iterator[EventDraft | CandidateDraft]:
+def mix(order: random.Random) -> Iterator[EventDraft | CandidateDraft]:
     """60 % statements, 10 % turns, 10 % candidates soon after one, 10 % long after it, 10 % duplicates."""
     actor, extractor = Actor(service="chat"), Actor(service="extractor", role=Role.EXTRACTOR)
     turns: list[EventDraft] = []

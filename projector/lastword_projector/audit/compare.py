@@ -9,7 +9,8 @@ import msgspec
 from lastword_projector.audit.recompute import OwnerState
 from lastword_projector.audit.violations import Violation, What
 from lastword_projector.engine.records import Entry, Record, unpack_record
-from lastword_projector.store.auditing import KeyIndex
+from lastword_projector.store.auditing import Indexed, KeyIndex
+from lastword_projector.store.event_ids import event_digest
 from lastword_projector.store.packing import unpack_entry
 
 _VERDICT: Final = frozenset({"verdict", "reason", "detail", "related", "retired"})
@@ -75,19 +76,34 @@ def compare_history(
         )
 
 
-def compare_event_ids(
-    partition: int, owner: str, expected: Mapping[bytes, int], stored: Mapping[bytes, int | None]
-) -> Iterator[Violation]:
-    """The sequences that the index has for event ids, against those of the first copies."""
-    for event_id, sequence in expected.items():
-        indexed = stored[event_id]
-        if indexed is None:
-            yield Violation(What.EVENT_ID_MISSING, partition, owner, sequence=sequence, event_id=event_id)
-        elif indexed != sequence:
-            detail = f"it points to sequence {indexed}"
-            yield Violation(
-                What.EVENT_ID_DIFFERS, partition, owner, sequence=sequence, event_id=event_id, detail=detail
-            )
+class EventIds:
+    """The first copies of owners, against all that the index of event ids has."""
+
+    def __init__(self, partition: int, owners: Mapping[str, OwnerState]) -> None:
+        self._partition = partition
+        self._left = {
+            event_digest(owner, event_id): (event_id, sequence, owner)
+            for owner, state in owners.items()
+            for event_id, sequence in state.first_copies.items()
+        }
+
+    def compare(self, indexed: Indexed) -> Iterator[Violation]:
+        """A part of the index."""
+        left = self._left
+        for digest, found in indexed.sequences.items():
+            if (known := left.get(digest)) is None or not indexed.is_found(known[0], digest):
+                continue
+            event_id, sequence, owner = left.pop(digest)
+            if found != sequence:
+                detail = f"it points to sequence {found}"
+                yield Violation(
+                    What.EVENT_ID_DIFFERS, self._partition, owner, sequence=sequence, event_id=event_id, detail=detail
+                )
+
+    def missing(self) -> Iterator[Violation]:
+        """What no part of the index had."""
+        for event_id, sequence, owner in self._left.values():
+            yield Violation(What.EVENT_ID_MISSING, self._partition, owner, sequence=sequence, event_id=event_id)
 
 
 def compare_key_index(

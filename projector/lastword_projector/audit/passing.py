@@ -8,7 +8,7 @@ for a violation, and no violation for what a worker may be writing.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from lastword_projector.audit.compare import compare_entries, compare_event_ids, compare_history, compare_key_index
+from lastword_projector.audit.compare import EventIds, compare_entries, compare_history, compare_key_index
 from lastword_projector.audit.log_reader import AuditStopped, LogReader
 from lastword_projector.audit.pace import Pace
 from lastword_projector.audit.recompute import Recomputed
@@ -18,13 +18,18 @@ from lastword_projector.engine.records import Entry
 from lastword_projector.store import auditing, plans
 from lastword_projector.store.auditing import OwnerRead
 from lastword_projector.store.calls import together
-from lastword_projector.store.names import Names
+from lastword_projector.store.names import EVENT_BUCKETS, Names
 from lastword_projector.store.pipe import Pipe
 from lastword_projector.store.ports import Checkpoint
 from lastword_schemas.positions import offset_of, sequence_of
 
 _OWNERS: Final = 32
 """Owners that are read in one round trip."""
+_RUNS: Final = 64
+_BUCKETS: Final = 128
+"""Runs and buckets of event ids that are."""
+_GREATEST: Final = b"\xff" * 17
+"""Above every event id."""
 
 OnEntry = Callable[[str, str, str, Entry], object]
 """Told of each entry that the log makes: owner, scope, key, entry."""
@@ -57,6 +62,7 @@ class Pass:
         """
         self._advance_to(checkpoint := self._checkpoint())
         self._compare_partition(checkpoint)
+        self._compare_event_ids()
         owners = dict.fromkeys([*self._recomputed.owners, *also])
         if stored is not None:
             owners |= dict.fromkeys(filter(stored, self._stored_owners()))
@@ -137,20 +143,26 @@ class Pass:
                     self._on_entry(owner, scope, key, entry)
 
     def _compare_histories(self, reads: Sequence[tuple[str, OwnerRead]]) -> None:
-        """Histories; and where those are as they should be, what says where in them something is."""
-        intact: list[tuple[str, OwnerRead, dict[bytes, int]]] = []
         for owner, read in reads:
             expected, below = self._recomputed.of(owner), read.checkpoint.next_sequence
+            violations = self._tell(compare_history(self._partition, owner, expected, read.items, below))
             self._report.events += len(read.items)
-            if not self._tell(compare_history(self._partition, owner, expected, read.items, below)):
-                known = {event_id: at for event_id, at in expected.first_copies.items() if at < below}
-                intact.append((owner, read, known))
-        names, partition = self._names, self._partition
-        asked = [auditing.event_ids(names, partition, owner, list(known)) for owner, _, known in intact]
-        for (owner, read, known), indexed in zip(intact, self._pipe.run(together(asked)), strict=True):
-            self._tell(compare_event_ids(partition, owner, known, indexed))
-            if len(read.items) >= plans.SLICE:  # else nobody looks into the indexes
+            if not violations and len(read.items) >= plans.SLICE:  # else nobody looks into the indexes
                 self._compare_key_indexes(owner, read)
+
+    def _compare_event_ids(self) -> None:
+        """The index is read as a whole, which is less than the log was; what was added meanwhile is not looked at."""
+        run, names, partition = self._pipe.run, self._names, self._partition
+        left = EventIds(partition, self._recomputed.owners)
+        firsts = run(auditing.run_firsts(names, partition))
+        for at in range(0, len(firsts), _RUNS):
+            end = firsts[at + _RUNS] if at + _RUNS < len(firsts) else _GREATEST
+            for indexed in run(auditing.in_runs(names, partition, firsts[at : at + _RUNS], end)):
+                self._tell(left.compare(indexed))
+        for at in range(0, EVENT_BUCKETS, _BUCKETS):
+            for indexed in run(auditing.in_buckets(names, partition, range(at, at + _BUCKETS))):
+                self._tell(left.compare(indexed))
+        self._tell(left.missing())
 
     def _compare_key_indexes(self, owner: str, read: OwnerRead) -> None:
         sequences = [sequence for sequence, _ in read.items]

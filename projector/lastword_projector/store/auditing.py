@@ -1,21 +1,20 @@
 """What an audit asks of Redis: the bytes as they are, in calls that never block it for long."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
-from lastword_projector.engine.projection import Needs
 from lastword_projector.store import plans
 from lastword_projector.store.calls import Call, Plan, script_call
-from lastword_projector.store.names import Names, escaped, field_of, owner_in, scope_and_key
-from lastword_projector.store.ports import Checkpoint, OtherProjection
+from lastword_projector.store.event_ids import is_time_ordered, run_sequences
+from lastword_projector.store.names import Names, bucket_of, escaped, field_of, owner_in, scope_and_key
+from lastword_projector.store.ports import Checkpoint
 
 _ENTRIES: Final = 128
 _ITEMS: Final = 256
 _BYTES: Final = 262_144
 """Entries, items of a history, and bytes of each, that one call gives at most; one item is given whatever it has."""
 _SEQUENCE_LENGTH: Final = 16
-_IDS: Final = 24
-"""Event ids looked up in one call."""
 _PLACES: Final = 256
 
 
@@ -97,25 +96,58 @@ def _large_profile(names: Names, partition: int, owner: str, expected: Sequence[
     return parts
 
 
-def event_ids(names: Names, partition: int, owner: str, event_ids: Sequence[bytes]) -> Plan[dict[bytes, int | None]]:
-    """The sequence that the index has for each event id of an owner; None where it has none that is in the history."""
-    found: dict[bytes, int | None] = {}
-    for first in range(0, len(event_ids), _IDS):
-        some = event_ids[first : first + _IDS]
-        try:
-            found |= yield from _indexed(names, partition, owner, some)
-        except OtherProjection:  # one of them points out of the history
-            for event_id in some:
-                try:
-                    found |= yield from _indexed(names, partition, owner, [event_id])
-                except OtherProjection:
-                    found[event_id] = None
-    return found
+class Indexed(NamedTuple):
+    """Event ids that stand together in the index."""
+
+    sequences: dict[bytes, int]
+    """By digest of owner and event id."""
+    between: tuple[bytes, bytes] | None = None
+    """Only ids from the first (inclusive) to the second (exclusive) are looked for here."""
+    bucket: int | None = None
+    """Only digests of that bucket are."""
+
+    def is_found(self, event_id: bytes, digest: bytes) -> bool:
+        """Whether an id that is here is looked for here."""
+        if self.between is None:
+            return bucket_of(digest) == self.bucket
+        first, end = self.between
+        return first <= event_id < end and is_time_ordered(event_id)
 
 
-def _indexed(names: Names, partition: int, owner: str, event_ids: Sequence[bytes]) -> Plan[dict[bytes, int | None]]:
-    loaded = yield from plans.load(names, partition, Needs(events=[(owner, event_id) for event_id in event_ids]))
-    return {event_id: None if record is None else record.sequence for (_, event_id), record in loaded.events.items()}
+def run_firsts(names: Names, partition: int) -> Plan[list[bytes]]:
+    """The first ids of all runs of event ids, in their order."""
+    found: list[bytes] = []
+    after = "-"
+    while True:
+        (some,) = yield [Call(("ZRANGEBYLEX", names.of(partition).runs, after, "+", "LIMIT", 0, _PLACES), list)]
+        found += [bytes.fromhex(first.decode()) for first in some]
+        if len(some) < _PLACES:
+            return found
+        after = f"({some[-1].decode()}"
+
+
+def in_runs(names: Names, partition: int, firsts: Sequence[bytes], end: bytes) -> Plan[list[Indexed]]:
+    """The ids in runs that follow on each other; `end` is the first id of the next one."""
+    own = names.of(partition)
+    replies = yield [Call(("GET", own.run(first.hex())), lambda reply: reply or b"") for first in firsts]
+    places = pairwise([*firsts, end])
+    return [Indexed(run_sequences(items), between) for items, between in zip(replies, places, strict=True)]
+
+
+def in_buckets(names: Names, partition: int, buckets: Iterable[int]) -> Plan[list[Indexed]]:
+    """The ids in buckets."""
+    found = {bucket: Indexed({}, bucket=bucket) for bucket in buckets}
+    cursors = dict.fromkeys(found, 0)
+    while cursors:
+        replies = yield [
+            Call(("HSCAN", names.of(partition).buckets[bucket], cursor, "COUNT", _PLACES), list)
+            for bucket, cursor in cursors.items()
+        ]
+        for bucket, (cursor, pairs) in zip(list(cursors), replies, strict=True):
+            found[bucket].sequences.update(zip(pairs[::2], map(int, pairs[1::2]), strict=True))
+            cursors[bucket] = int(cursor)
+        cursors = {bucket: cursor for bucket, cursor in cursors.items() if cursor}
+    return list(found.values())
 
 
 class KeyIndex(NamedTuple):
@@ -162,7 +194,7 @@ def owners(names: Names, partition: int, cursor: int) -> Plan[tuple[int, list[st
     """Some of those who have a profile or a history, and the cursor to go on with; see `plans.owners`."""
     own = names.of(partition)
     pattern = f"{escaped(own.prefix)}[ph]:*"
-    (reply,) = yield [Call(("SCAN", cursor, "MATCH", pattern, "COUNT", 500), list)]
+    (reply,) = yield [Call(("SCAN", cursor, "MATCH", pattern, "COUNT", 1000), list)]
     return int(reply[0]), [owner_in(name) for name in reply[1]]
 
 

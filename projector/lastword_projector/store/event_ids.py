@@ -14,6 +14,7 @@ RUN_LENGTH: Final = 128
 """Ids of a run, at most: one look-up reads all of it."""
 SEQUENCE_BYTES: Final = 7
 """A sequence is below 2**53."""
+_DIGEST_BYTES: Final = 16
 _UNKNOWN: Final = b"\xff" * 16
 
 
@@ -66,9 +67,18 @@ def is_time_ordered(event_id: bytes) -> bool:
 
 def event_digest(owner: str, event_id: bytes) -> bytes:
     """16 bytes that tell the events of all owners apart (BLAKE2b): ids are unique per owner only."""
-    return hashlib.blake2b(event_id + owner.encode(), digest_size=16).digest()
+    return hashlib.blake2b(event_id + owner.encode(), digest_size=_DIGEST_BYTES).digest()
 
 
 def run_item(digest: bytes, sequence: int) -> bytes:
     """What a run has of an event: its digest and the sequence of its first copy, in 23 bytes."""
     return digest + sequence.to_bytes(SEQUENCE_BYTES, "big")
+
+
+def run_sequences(items: bytes) -> dict[bytes, int]:
+    """What a run has: sequences by digest."""
+    length = _DIGEST_BYTES + SEQUENCE_BYTES
+    return {
+        items[at : at + _DIGEST_BYTES]: int.from_bytes(items[at + _DIGEST_BYTES : at + length], "big")
+        for at in range(0, len(items), length)
+    }
