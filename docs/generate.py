@@ -19,7 +19,7 @@ from pydantic_settings import BaseSettings
 
 from lastword.app import create_app
 from lastword.parts import LiveParts
-from lastword.settings import ApiSettings, ClientSettings, ConnectionSettings, WorkerSettings
+from lastword.settings import ApiSettings, AuditorSettings, ClientSettings, ConnectionSettings, WorkerSettings
 from lastword.transfer.lines import json_schema
 from lastword_schemas import answers, limits, problems, verdicts
 from lastword_schemas.errors import LastwordError
@@ -91,6 +91,7 @@ def _settings() -> Iterator[tuple[str, str, str, str]]:
     classes: list[tuple[type[BaseSettings], str]] = [
         (ConnectionSettings, "worker, API, admin commands"),
         (WorkerSettings, "worker"),
+        (AuditorSettings, "auditor"),
         (ApiSettings, "API"),
         (ClientSettings, "command line"),
     ]

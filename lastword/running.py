@@ -1,4 +1,4 @@
-"""Run one part of lastword until it is told to stop: the worker, the API."""
+"""Run one part of lastword until it is told to stop: the worker, the auditor, the API."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from lastword.settings import ApiSettings, ConnectionSettings, WorkerSettings
+from lastword.auditing import AuditorStatus, audit_for_ever
+from lastword.settings import ApiSettings, AuditorSettings, ConnectionSettings, WorkerSettings
 from lastword_producers.kafka_log import LogIdentity, wait_for_log
 from lastword_projector.audit.auditor import Auditor
 from lastword_projector.audit.pace import Pace
@@ -92,6 +93,24 @@ def run_worker(settings: WorkerSettings) -> None:
             status.problem = None
             _log.info("worker of log %s", log.log_id)
             make_worker(settings, log, status=status).run(stop)
+        _log.info("stopped")
+
+
+def run_auditor(settings: AuditorSettings) -> None:
+    """Audit, round after round, until SIGTERM or Ctrl-C. `/healthz` and `/metrics` answer from the beginning."""
+    status, stop = AuditorStatus(), threading.Event()
+    host, port = settings.auditor_host, settings.auditor_port
+
+    def wait(message: str) -> None:
+        status.problem = message
+        _log.warning("%s", message)
+
+    with _told_by_signals(stop.set), HealthServer(status, host, port, metrics=status.metrics) as health:
+        _log.info("/healthz and /metrics on port %d", health.port)
+        log = wait_for_log(settings.kafka_settings, wait, stop)
+        if log is not None:
+            _log.info("auditor of log %s", log.log_id)
+            audit_for_ever(settings, log, status, stop)
         _log.info("stopped")
 
 

@@ -12,6 +12,7 @@ DEFAULT_API_PORT = 7411
 DEFAULT_KAFKA_PORT = 7412
 DEFAULT_REDIS_PORT = 7413
 DEFAULT_WORKER_PORT = 7414
+DEFAULT_AUDITOR_PORT = 7415
 """Where the local launcher puts its parts, and where the settings look by default."""
 
 _CONFIG = SettingsConfigDict(env_prefix="LASTWORD_", frozen=True, extra="ignore", use_attribute_docstrings=True)
@@ -70,6 +71,19 @@ class WorkerSettings(ConnectionSettings):
     """Where `/healthz` of the worker listens."""
     worker_port: int = Field(default=DEFAULT_WORKER_PORT, ge=0, le=65_535)
     """The port of it; 0 = any free one, which is logged."""
+
+
+class AuditorSettings(ConnectionSettings):
+    """A continuous auditor."""
+
+    auditor_rate: float = Field(default=2_000, ge=1)
+    """Records of the log, and entries and events of owners, that it looks at in a second, at most."""
+    auditor_round_s: float = Field(default=300, ge=0)
+    """Seconds from the beginning of a round through all partitions to that of the next, at least."""
+    auditor_host: str = "127.0.0.1"
+    """Where its `/healthz` and `/metrics` listen."""
+    auditor_port: int = Field(default=DEFAULT_AUDITOR_PORT, ge=0, le=65_535)
+    """The port of them; 0 = any free one, which is logged."""
 
 
 class ApiSettings(ConnectionSettings):

@@ -1,4 +1,4 @@
-"""Commands that run something: up, demo, worker, api."""
+"""Commands that run something: up, demo, worker, api, auditor."""
 
 import contextlib
 import logging
@@ -66,6 +66,7 @@ def add_to(app: typer.Typer) -> None:
     app.command(rich_help_panel=PANEL)(demo)
     app.command(rich_help_panel=PANEL)(worker)
     app.command(rich_help_panel=PANEL)(api)
+    app.command(rich_help_panel=PANEL)(auditor)
 
 
 def up(
@@ -115,6 +116,16 @@ def worker() -> None:
     settings = WorkerSettings()
     with _logged(settings):
         run_worker(settings)
+
+
+def auditor() -> None:
+    """Run the continuous auditor, beside the workers. Settings: LASTWORD_ environment variables."""
+    from lastword.running import run_auditor
+    from lastword.settings import AuditorSettings
+
+    settings = AuditorSettings()
+    with _logged(settings):
+        run_auditor(settings)
 
 
 def api() -> None:

@@ -5,15 +5,18 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
+import httpx
 import pytest
 import redis
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from msgspec.structs import replace
 
+from lastword.auditing import AuditorStatus, audit_for_ever
 from lastword.running import make_auditor
+from lastword.settings import AuditorSettings, ConnectionSettings
 from lastword_projector.audit.auditor import Sample
 from lastword_projector.audit.log_reader import AuditStopped
 from lastword_projector.audit.recompute import MOST_RECORDS
@@ -23,6 +26,7 @@ from lastword_projector.engine.records import Entry, Record, pack_record, unpack
 from lastword_projector.store.names import Names, field_of
 from lastword_projector.store.packing import StoredEntry, pack_head, unpack_entry
 from lastword_projector.store.plans import SLICE
+from lastword_projector.worker.health import HealthServer
 from lastword_schemas.partitions import partition_for
 from lastword_schemas.positions import Receipt
 from tests.support import services
@@ -437,3 +441,85 @@ def test_an_audit_holds_its_rate(told: Told) -> None:
     items = report.records + report.events + report.entries
     assert time.monotonic() - began >= 0.8 * items / 1_000
     assert report.violations == []
+
+
+class Auditing:
+    """A continuous auditor that never rests, in a thread. A context manager."""
+
+    def __init__(self, told: Told, **settings: Any) -> None:
+        connection = told.running.worker_settings.model_dump(include=set(ConnectionSettings.model_fields))
+        given = {"auditor_rate": 1e6, "auditor_round_s": 0} | settings
+        self.settings = AuditorSettings.model_validate(connection | given)
+        self.status, self.stop = AuditorStatus(), threading.Event()
+        self.health = HealthServer(self.status, "127.0.0.1", 0, metrics=self.status.metrics)
+        arguments = (self.settings, told.running.log, self.status, self.stop)
+        self.thread = threading.Thread(target=audit_for_ever, args=arguments)
+
+    def __enter__(self) -> Self:
+        self.health.__enter__()
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop.set()
+        self.thread.join()
+        self.health.__exit__(None, None, None)
+
+    def rounds(self, count: int) -> None:
+        """Wait for so many more whole rounds."""
+        goal, deadline = self.status.rounds + count + 1, time.monotonic() + 60
+        while self.status.rounds < goal:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+    def get(self, path: str) -> httpx.Response:
+        return httpx.get(f"http://127.0.0.1:{self.health.port}{path}")
+
+
+def test_the_auditor_tells_a_violation_by_log_health_and_metric_and_its_end_too(
+    told: Told, tampering: Tampering, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Auditing(told) as auditing:
+        auditing.rounds(1)
+        grounded, figures = auditing.get("/healthz"), auditing.get("/metrics").text
+        tampering.entry(ADA, "global", "theme", lambda record: replace(record, value=b"1"))
+        auditing.rounds(1)
+        violated, violated_figures = auditing.get("/healthz"), auditing.get("/metrics").text
+        tampering.put_back()
+        auditing.rounds(1)
+        mended = auditing.get("/healthz")
+
+    receipt = told.said["first"]
+    assert grounded.status_code == 200, grounded.text
+    assert grounded.json()["entries"] >= 180
+    assert 'what="entry-differs"} 0' in figures
+    assert violated.status_code == 503
+    assert violated.json()["problem"] == "1 violations"
+    (found,) = violated.json()["violations"]
+    assert (found["what"], found["offset"], found["event_id"]) == ("entry-differs", receipt.offset, receipt.event_id)
+    assert 'what="entry-differs"} 1' in violated_figures
+    assert mended.status_code == 200
+    lines = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert f"not grounded: entry-differs at partition 1, offset {receipt.offset}" in lines[0]
+    for text in (violated.text, violated_figures, *lines):
+        assert ADA not in text
+        assert "theme" not in text
+
+
+def test_the_auditor_says_what_keeps_it_from_auditing_and_stops_at_once(told: Told) -> None:
+    with Auditing(told, redis="redis://127.0.0.1:1/0") as auditing:
+        deadline = time.monotonic() + 60
+        while "Redis does not answer" not in (auditing.status.problem or ""):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        answer = auditing.get("/healthz")
+        began = time.monotonic()
+
+    assert answer.status_code == 503
+    assert "Redis does not answer" in answer.json()["problem"]
+    assert time.monotonic() - began < 5
+    with Auditing(told, auditor_rate=1) as slow:
+        began = time.monotonic()
+        while slow.status.problem is not None:
+            time.sleep(0.01)
+    assert time.monotonic() - began < 5

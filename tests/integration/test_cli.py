@@ -442,7 +442,8 @@ def test_a_setting_that_is_not_usable_is_named(run: Run, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    "command", ["up", "demo", "worker", "api", "publish", "replay", "get", "changes", "audit", "rebuild", "keys"]
+    "command",
+    ["up", "demo", "worker", "api", "auditor", "publish", "replay", "get", "changes", "audit", "rebuild", "keys"],
 )
 def test_every_command_has_help(run: Run, command: str) -> None:
     ran = run(command, "--help")

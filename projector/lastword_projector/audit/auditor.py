@@ -86,7 +86,16 @@ class Auditor:
         return [(partition, share) for partition, share in sorted(shares) if share]
 
     def _audit(self, partition: int, passes: Callable[[LogReader], object]) -> None:
-        report, shared, began = self.report, self._shared, time.monotonic()
+        """One partition; the connection to Redis is given back afterwards."""
+        began = time.monotonic()
+        try:
+            self._audit_log(partition, passes)
+        finally:
+            self._shared.pipe.reset()
+            self.report.seconds += time.monotonic() - began
+
+    def _audit_log(self, partition: int, passes: Callable[[LogReader], object]) -> None:
+        report, shared = self.report, self._shared
         checkpoint = shared.pipe.run(plans.checkpoint(shared.names, partition))
         check_projection(self._geneses[partition], checkpoint)
         if checkpoint is None:
@@ -105,7 +114,6 @@ class Auditor:
             else:
                 passes(log)
         report.partitions += 1
-        report.seconds += time.monotonic() - began
         shared.on_progress(report)
 
     def _in_ranges(self, partition: int, owners: int | None, share: float, log: LogReader) -> None:

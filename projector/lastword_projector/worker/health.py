@@ -1,25 +1,46 @@
-"""`GET /healthz` of a worker, on a small server of its own."""
+"""`GET /healthz` of a worker or an auditor, on a small server of its own."""
 
 import json
 import threading
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
+from typing import Any, Protocol
 
-from lastword_projector.worker.status import WorkerStatus
+
+class Status(Protocol):
+    """How a part is."""
+
+    @property
+    def healthy(self) -> bool:
+        """Whether all is well."""
+        ...
+
+    def report(self) -> dict[str, Any]:
+        """More about it, as JSON."""
+        ...
 
 
 class HealthServer:
-    """Answers `/healthz` with the status as JSON: 200 if all is well, 503 if not. A context manager."""
+    """Answers `/healthz` with the status as JSON: 200 if all is well, 503 if not. A context manager.
 
-    def __init__(self, status: WorkerStatus, host: str, port: int) -> None:
+    With `metrics` it answers `/metrics` too, in the text format of Prometheus.
+    """
+
+    def __init__(self, status: Status, host: str, port: int, *, metrics: Callable[[], str] | None = None) -> None:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                if self.path != "/healthz":
+                if self.path == "/healthz":
+                    self._answer(200 if status.healthy else 503, "application/json", json.dumps(status.report()))
+                elif self.path == "/metrics" and metrics is not None:
+                    self._answer(200, "text/plain; version=0.0.4; charset=utf-8", metrics())
+                else:
                     self.send_error(404)
-                    return
-                body = json.dumps(status.report()).encode()
-                self.send_response(200 if status.healthy else 503)
-                self.send_header("Content-Type", "application/json")
+
+            def _answer(self, code: int, kind: str, text: str) -> None:
+                body = text.encode()
+                self.send_response(code)
+                self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
