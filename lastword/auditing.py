@@ -20,7 +20,7 @@ from lastword_projector.audit.auditor import Auditor
 from lastword_projector.audit.pace import Pace
 from lastword_projector.audit.report import Report
 from lastword_projector.audit.violations import Violation, What
-from lastword_projector.store.names import Names
+from lastword_projector.store.pointer import Pointer
 from lastword_schemas.errors import LastwordError
 from lastword_schemas.positions import offset_of
 
@@ -130,7 +130,7 @@ def _audit(
         settings.topic,
         log.genesis,
         settings.redis.get_secret_value(),
-        Names(settings.namespace),
+        Pointer(settings.namespace),
         pace=Pace(settings.auditor_rate, sleep=stop.wait),
         on_progress=on_progress,
     )

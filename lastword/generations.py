@@ -7,6 +7,7 @@ import redis
 from redis.exceptions import RedisError
 
 from lastword_projector.store.names import Names
+from lastword_projector.store.pointer import current_name
 from lastword_projector.store.ports import StoreUnavailable
 
 _TIMEOUT_S = 5.0
@@ -23,7 +24,8 @@ def begin_generation(redis_url: str, namespace: str) -> int:
         ) as client:
             while True:
                 generation = int(client.incr(f"lw:{namespace}:generations")) - 1
-                if not client.exists(Names(namespace_of(namespace, generation)).of(0).checkpoint):
+                begun = namespace_of(namespace, generation)
+                if not client.exists(Names(begun).of(0).checkpoint, current_name(begun)):
                     return generation
     except (RedisError, ValueError) as error:
         raise StoreUnavailable(f"Redis does not answer as it should ({type(error).__name__}: {error})") from error

@@ -11,7 +11,7 @@ from lastword_producers.desk import Desk
 from lastword_producers.errors import LogNotReady
 from lastword_producers.kafka_log import wait_for_log
 from lastword_producers.log_writer import LogWriter
-from lastword_projector.store.names import Names
+from lastword_projector.store.pointer import Pointer
 from lastword_projector.store.reader import Reader
 from lastword_projector.store.runners import AwaitingRunner
 from lastword_query_api.changes import Changes
@@ -19,6 +19,7 @@ from lastword_query_api.kafka_changes import KafkaChanges, NoChanges
 from lastword_query_api.readings import Readings
 from lastword_schemas.errors import LastwordError
 
+_FOLLOW_S = 0.5
 _SETTLE_S = 3.0
 """Seconds for Kafka's answers to what is in flight when the API is stopped."""
 
@@ -31,7 +32,7 @@ class LiveParts:
     def __init__(self, settings: ApiSettings) -> None:
         self.settings = settings
         runner = AwaitingRunner(settings.redis.get_secret_value())
-        self.reader = Reader(runner, Names(settings.namespace))
+        self.reader = Reader(runner, Pointer(settings.namespace))
         self.readings = Readings(self.reader)
         kafka, topic = settings.kafka_settings, settings.changes_topic
         feed = KafkaChanges(kafka.client_config(), topic) if topic else NoChanges()
@@ -53,16 +54,26 @@ class LiveParts:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Wait for the log beside what is done in the block; then flush what is in flight and close the connections."""
-        opening = asyncio.create_task(self._open_log())
+        opening, following = asyncio.create_task(self._open_log()), asyncio.create_task(self._follow())
         try:
             yield
         finally:
             self._stop.set()
+            following.cancel()
             await self.changes.stop()
             await opening
             if self._writer is not None:
                 await asyncio.to_thread(self._writer.close, _SETTLE_S)
             await self.reader.close()
+
+    async def _follow(self) -> None:
+        """Notice that a rebuilt namespace is in force."""
+        while True:
+            try:
+                await self.reader.follow()
+            except LastwordError as error:  # reads say it themselves
+                _log.debug("%s", error)
+            await asyncio.sleep(_FOLLOW_S)
 
     async def _open_log(self) -> None:
         try:

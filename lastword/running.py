@@ -13,11 +13,15 @@ from lastword.settings import ApiSettings, AuditorSettings, ConnectionSettings, 
 from lastword_producers.kafka_log import LogIdentity, wait_for_log
 from lastword_projector.audit.auditor import Auditor
 from lastword_projector.audit.pace import Pace
+from lastword_projector.audit.passing import OnEntry
 from lastword_projector.audit.recompute import MOST_RECORDS
 from lastword_projector.audit.report import Report
+from lastword_projector.engine.upcasting import AS_WRITTEN, Upcasters
+from lastword_projector.migration import Check
 from lastword_projector.projector import DeadLetters
-from lastword_projector.rebuild import rebuild
-from lastword_projector.store.names import Names
+from lastword_projector.rebuild import OnProgress, rebuild
+from lastword_projector.replacement import GRACE_S, Replaced, Replacement
+from lastword_projector.store.pointer import Pointer
 from lastword_projector.store.redis import RedisStore
 from lastword_projector.worker.dead_letters import KafkaDeadLetters
 from lastword_projector.worker.group_protocol import probe
@@ -125,15 +129,15 @@ def make_worker(
     config, status = settings.kafka_settings.client_config(), status or WorkerStatus()
     protocol = probe(settings.kafka) if settings.group_protocol == "auto" else settings.group_protocol
     relay: Relay | None = None
+    pointer = Pointer(settings.namespace)
     if topic := settings.changes_topic:
-        redis_url, names = settings.redis.get_secret_value(), Names(settings.namespace)
-        relay = Relay(config, topic, log.log_id, redis_url, names, status)
+        relay = Relay(config, topic, log.log_id, settings.redis.get_secret_value(), pointer, status)
     return Worker(
         config,
         settings.topic,
         settings.group,
         log.genesis,
-        open_store(settings, on_outbox=relay.wake if relay else None),
+        open_store(settings, pointer, on_outbox=relay.wake if relay else None),
         dead_letters or KafkaDeadLetters(config, settings.dead_letter_topic),
         protocol=protocol,
         status=status,
@@ -148,6 +152,42 @@ def run_rebuild(settings: ConnectionSettings, log: LogIdentity, on_progress: Cal
     return rebuild(config, settings.topic, log.genesis, store, on_progress=on_progress)
 
 
+def run_replacement(
+    settings: ConnectionSettings,
+    log: LogIdentity,
+    more: Upcasters | None = None,
+    *,
+    on_progress: OnProgress = lambda partition, next_offset: None,
+    on_audit: Callable[[Report], object] = lambda report: None,
+    grace_s: float = GRACE_S,
+) -> Replaced:
+    """Rebuild beside the projection in force, under `more` upcasters than that; audit it and put it in force."""
+    replacement = Replacement(
+        settings.kafka_settings.client_config(),
+        settings.topic,
+        log.genesis,
+        settings.redis.get_secret_value(),
+        settings.namespace,
+        on_progress=on_progress,
+        on_audit=on_audit,
+        grace_s=grace_s,
+    )
+    return replacement.run(more or AS_WRITTEN)
+
+
+def check_migration(
+    settings: ConnectionSettings,
+    log: LogIdentity,
+    upcasters: Upcasters,
+    *,
+    on_progress: Callable[[Report], object] = lambda report: None,
+) -> None:
+    """Raise MigrationHalted where something that a migration would touch is not settled, or anything not grounded."""
+    check = Check(upcasters)
+    auditor = make_auditor(settings, log, on_progress=on_progress, on_entry=check.note)
+    check.end(auditor.audit())
+
+
 def make_auditor(
     settings: ConnectionSettings,
     log: LogIdentity,
@@ -156,6 +196,7 @@ def make_auditor(
     seed: int | None = None,
     most_records: int = MOST_RECORDS,
     on_progress: Callable[[Report], object] = lambda report: None,
+    on_entry: OnEntry | None = None,
 ) -> Auditor:
     """An auditor of the settings' namespace; `rate` is in records, entries and events a second."""
     return Auditor(
@@ -163,17 +204,21 @@ def make_auditor(
         settings.topic,
         log.genesis,
         settings.redis.get_secret_value(),
-        Names(settings.namespace),
+        Pointer(settings.namespace),
         pace=Pace(rate),
         seed=seed,
         most_records=most_records,
         on_progress=on_progress,
+        on_entry=on_entry,
     )
 
 
-def open_store(settings: ConnectionSettings, *, on_outbox: Callable[[int], object] | None = None) -> RedisStore:
-    """The projector's store on Redis."""
-    return RedisStore(settings.redis.get_secret_value(), Names(settings.namespace), on_outbox=on_outbox)
+def open_store(
+    settings: ConnectionSettings, pointer: Pointer | None = None, *, on_outbox: Callable[[int], object] | None = None
+) -> RedisStore:
+    """The projector's store on Redis, in the namespace that is in force."""
+    pointer = pointer or Pointer(settings.namespace)
+    return RedisStore(settings.redis.get_secret_value(), pointer, on_outbox=on_outbox)
 
 
 def _left_to_the_workers(partition: int) -> None:

@@ -1,16 +1,16 @@
-"""Commands that look after log and projection: keys, topics, audit, rebuild. They go to Kafka and Redis themselves."""
+"""Commands that look after log and projection: keys, topics, audit, rebuild, migrate. They ask Kafka and Redis."""
 
 import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from lastword.cli import render
 from lastword.cli.auditing import audit
 from lastword.cli.conforming import check_producer
+from lastword.cli.rebuilding import migrate, rebuild
 from lastword.launcher import PARTITIONS, starter_text
 from lastword.settings import ConnectionSettings
 from lastword_producers.broker import Broker
@@ -56,6 +56,7 @@ def add_to(app: typer.Typer) -> None:
     app.add_typer(topics, name="topics", rich_help_panel=PANEL)
     app.command(rich_help_panel=PANEL)(audit)
     app.command(rich_help_panel=PANEL)(rebuild)
+    app.command(rich_help_panel=PANEL)(migrate)
 
 
 def apply_keys(
@@ -154,43 +155,6 @@ def show_topics(json: Json = False) -> None:
     """Show which log this is: its id, its genesis, its partitions, the settings of its topics."""
     settings = ConnectionSettings()
     _tell_log(settings, open_log(settings.kafka_settings, _TIMEOUT_S), json=json)
-
-
-def rebuild(
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-) -> None:
-    """Empty the namespace in Redis and project the whole log again. Reads answer 503 until their partition is back."""
-    from lastword.running import run_rebuild  # with the whole API behind it: slow
-
-    settings = ConnectionSettings()
-    log = open_log(settings.kafka_settings, _TIMEOUT_S)
-    if not yes:
-        typer.confirm(
-            f"Empty namespace '{settings.namespace}' in Redis and project all {log.partitions} partitions of log "
-            f"{log.log_id} again?",
-            abort=True,
-        )
-    columns = (
-        TextColumn("rebuild"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("partitions, {task.fields[records]} records"),
-        TimeElapsedColumn(),
-    )
-    offsets: dict[int, int] = {}
-    began = time.monotonic()
-    out = render.console(stderr=True)
-    with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as progress:
-        task = progress.add_task("rebuild", total=log.partitions, records=0)
-
-        def on_progress(partition: int, next_offset: int) -> None:
-            offsets[partition] = next_offset
-            progress.update(task, completed=len(offsets) - 1, records=sum(offsets.values()))
-
-        done = run_rebuild(settings, log, on_progress)
-    rate = done / max(time.monotonic() - began, 0.001)
-    told = f"{log.partitions} partitions from {done:,} records of log {log.log_id}, {rate:,.0f} a second"
-    render.console().print(Text.assemble(("rebuilt ", "green"), told))
 
 
 def _in_force(settings: ConnectionSettings, log: LogIdentity) -> Registry | None:

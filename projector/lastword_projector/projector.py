@@ -73,17 +73,26 @@ class PartitionProjector:
         self._committing: list[Pending[None]] = []
         self._checkpoint = self._store.checkpoint(partition)
         check_projection(self.genesis, self._checkpoint)
+        self._namespace = self._checkpoint.namespace if self._checkpoint else ""
         self._projection = Projection(
             partition,
             self.genesis,
             next_offset=offset_of(self._checkpoint.next_sequence) if self._checkpoint else 0,
             registry=self._checkpoint.registry if self._checkpoint else None,
+            upcasters=self._store.upcasters(partition),
         )
 
     @property
     def next_offset(self) -> int:
         """The *next* offset to be handed in."""
         return self._projection.next_offset
+
+    def is_at(self, stored: Checkpoint | None) -> bool:
+        """Whether a stored checkpoint is the one that this stands at."""
+        namespace = stored.namespace if stored else ""
+        elsewhere = bool(self._namespace) and namespace != self._namespace
+        self._namespace = self._namespace or namespace
+        return not elsewhere and (offset_of(stored.next_sequence) if stored else 0) == self.next_offset
 
     @property
     def unsettled(self) -> bool:

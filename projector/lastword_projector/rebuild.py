@@ -1,7 +1,8 @@
-"""Project the whole log again, into a namespace that was emptied."""
+"""Project the whole log again: into the namespace in force, which is emptied, or into a new one beside it."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -15,8 +16,11 @@ from lastword_schemas.control import Genesis
 from lastword_schemas.errors import LastwordError
 
 _log = logging.getLogger(__name__)
-_SILENCE_S = 30.0
-_CHUNK = 4_000
+_SILENCE_S: Final = 30.0
+_CHUNK: Final = 4_000
+
+OnProgress = Callable[[int, int], object]
+"""Told partition and *next* offset after each batch."""
 
 
 class RebuildStopped(LastwordError):
@@ -32,59 +36,87 @@ def rebuild(
     geneses: Sequence[Genesis],
     store: RedisStore,
     *,
-    on_progress: Callable[[int, int], None],
+    on_progress: OnProgress,
 ) -> int:
     """Empty the namespace and fold every partition up to the end it has by then; how many records were folded.
 
-    `on_progress(partition, next_offset)` is called after each batch. While it runs, reads of a partition that has no
-    checkpoint yet answer 503. Changes that were told are not told again. Workers that run meanwhile do no harm:
-    whoever commits first wins, the other one goes on from there. Raises RebuildStopped, and LastwordError where the
-    log is not whole.
+    While it runs, reads of a partition that has no checkpoint yet answer 503. Changes that were told are not told
+    again. Workers that run meanwhile do no harm: whoever commits first wins, the other one goes on from there. Raises
+    RebuildStopped, and LastwordError where the log is not whole.
     """
-    consumer = Consumer(
-        consumer_config(config, "lastword-rebuild", "classic") | {"enable.partition.eof": True}, logger=_log
-    )
     done = 0
     waiting: list[str] = []
-    try:
+    with Replay(config, topic, on_progress) as replay:
         for genesis in geneses:
-            store.count_as_told(genesis, _end(consumer, topic, genesis.partition))
+            store.checkpoint(genesis.partition)
+            store.count_as_told(genesis, replay.end(genesis.partition))
             store.clear(genesis.partition)
-            projector = PartitionProjector(genesis, store, MutedDeadLetters())
             try:
-                done += _replay(consumer, topic, projector, on_progress)
+                done += replay.project(PartitionProjector(genesis, store, MutedDeadLetters()))
             except PartitionWaits as waits:
                 waiting.append(waits.message)
-    finally:
-        consumer.close()
     if waiting:
         raise RebuildStopped("; ".join(waiting))
     return done
 
 
-def _end(consumer: Consumer, topic: str, partition: int) -> int:
-    """The *next* offset that the broker will give."""
-    try:
-        _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), _SILENCE_S)
-    except KafkaException as error:
-        raise RebuildStopped(f"the broker does not say where partition {partition} ends: {error}") from error
-    return end
+class Replay:
+    """A context manager that hands the log's records to projectors. Its methods raise RebuildStopped."""
 
+    def __init__(self, config: Mapping[str, str | int | bool], topic: str, on_progress: OnProgress) -> None:
+        self._topic, self._on_progress = topic, on_progress
+        settings: dict[str, Any] = consumer_config(config, "lastword-rebuild", "classic")
+        self._consumer = Consumer(settings | {"enable.partition.eof": True}, logger=_log)
 
-def _replay(
-    consumer: Consumer, topic: str, projector: PartitionProjector, on_progress: Callable[[int, int], None]
-) -> int:
-    partition = projector.genesis.partition
-    consumer.assign([TopicPartition(topic, partition, projector.next_offset)])
-    done = 0
-    while True:
-        first = consumer.poll(_SILENCE_S)
+    def __enter__(self) -> "Replay":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
+
+    def end(self, partition: int) -> int:
+        """The *next* offset that the broker will give."""
+        try:
+            _, end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), _SILENCE_S)
+        except KafkaException as error:
+            raise RebuildStopped(f"the broker does not say where partition {partition} ends: {error}") from error
+        return end
+
+    def project(self, projector: PartitionProjector, below: int | None = None) -> int:
+        """Fold from where a projector stands up to an offset, or to the end of the log; how many records were folded.
+
+        Raises also PartitionWaits, OtherProjection and StoreUnavailable.
+        """
+        if below is not None and projector.next_offset >= below:
+            return 0
+        self._consumer.assign([TopicPartition(self._topic, projector.genesis.partition, projector.next_offset)])
+        done, ended = 0, False
+        while not ended:
+            records, ended = self._records(projector.genesis.partition)
+            if below is not None:
+                ended = ended or (bool(records) and records[-1].offset >= below - 1)
+                records = [record for record in records if record.offset < below]
+            try:
+                taken = projector.take(records)  # while Redis works on the commits sent before
+                projector.settle()
+                projector.fold()
+                done += taken
+                if ended:
+                    projector.settle()
+            except CommitRefused as refused:  # a worker was faster
+                _log.info("%s", refused)
+                self._consumer.seek(TopicPartition(self._topic, projector.genesis.partition, projector.next_offset))
+                ended = False
+            self._on_progress(projector.genesis.partition, projector.next_offset)
+        return done
+
+    def _records(self, partition: int) -> tuple[list[Any], bool]:
+        """The records that come next, and whether the log has no more for now."""
+        first = self._consumer.poll(_SILENCE_S)
         if first is None:
             raise RebuildStopped(f"the broker sent nothing of partition {partition} for {_SILENCE_S:.0f} s")
-        messages = [first, *consumer.consume(_CHUNK, 0)]
-        records = []
-        ended = False
-        for message in messages:
+        records, ended = [], False
+        for message in [first, *self._consumer.consume(_CHUNK, 0)]:
             error = message.error()
             if error is None:
                 records.append(log_record(message))
@@ -92,17 +124,4 @@ def _replay(
                 ended = True
             else:
                 raise RebuildStopped(f"partition {partition}: {error.str()}") from KafkaException(error)
-        try:
-            taken = projector.take(records)  # while Redis works on the commits sent before
-            projector.settle()
-            projector.fold()
-            done += taken
-            if ended:
-                projector.settle()
-        except CommitRefused as refused:  # a worker was faster
-            _log.info("%s", refused)
-            consumer.seek(TopicPartition(topic, partition, projector.next_offset))
-            ended = False
-        on_progress(partition, projector.next_offset)
-        if ended:
-            return done
+        return records, ended

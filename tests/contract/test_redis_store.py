@@ -9,6 +9,7 @@ import redis
 
 from lastword_projector.engine.projection import Changes, EventRef, KeyRef, Needs
 from lastword_projector.engine.records import Record, pack_record
+from lastword_projector.engine.upcasting import Upcasters
 from lastword_projector.projector import PartitionProjector
 from lastword_projector.store import commits, plans
 from lastword_projector.store.calls import SCRIPTS, Plan, script
@@ -55,6 +56,9 @@ class ForgetfulStore:
 
     def checkpoint(self, partition: int) -> Checkpoint | None:
         return self._again(lambda: self._store.checkpoint(partition))
+
+    def upcasters(self, partition: int) -> Upcasters:
+        return self._store.upcasters(partition)
 
     def load(self, partition: int, needs: Needs) -> Settled[Loaded]:
         return Settled(self._again(lambda: self._store.load(partition, needs).result()))

@@ -346,8 +346,8 @@ def test_a_rebuild_asks_first_and_gives_the_same_answers(cli: Run, owner: str, m
     before = cli("get", owner, "theme", "--json").json
     monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
 
-    refused = cli("rebuild")
-    rebuilt = cli("rebuild", "--yes")
+    refused = cli("rebuild", "--in-place")
+    rebuilt = cli("rebuild", "--in-place", "--yes")
 
     assert refused.code == 1
     assert "again? [y/N]" in refused.out
@@ -383,7 +383,7 @@ def test_an_audit_says_what_is_not_grounded_and_names_no_value(
     assert "docs/operations.md" in for_people.out
     assert event["event_id"] in for_people.out
     assert "midnight" not in violated.out + for_people.out
-    cli("rebuild", "--yes")
+    cli("rebuild", "--in-place", "--yes")
     assert cli("audit", owner).code == 0
 
 
@@ -443,7 +443,21 @@ def test_a_setting_that_is_not_usable_is_named(run: Run, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize(
     "command",
-    ["up", "demo", "worker", "api", "auditor", "publish", "replay", "get", "changes", "audit", "rebuild", "keys"],
+    [
+        "up",
+        "demo",
+        "worker",
+        "api",
+        "auditor",
+        "publish",
+        "replay",
+        "get",
+        "changes",
+        "audit",
+        "rebuild",
+        "migrate",
+        "keys",
+    ],
 )
 def test_every_command_has_help(run: Run, command: str) -> None:
     ran = run(command, "--help")

@@ -17,7 +17,7 @@ from unittest import mock
 from lastword import running
 from lastword.logs import set_up_logging
 from lastword.settings import ConnectionSettings, WorkerSettings
-from lastword_projector.store.names import Names
+from lastword_projector.store.pointer import Pointer
 from lastword_projector.store.ports import CommitRefused, Pending
 from lastword_projector.store.redis import RedisStore
 from lastword_projector.worker import worker
@@ -72,8 +72,10 @@ class ObedientStore(RedisStore):
         return order
 
 
-def _open_store(settings: ConnectionSettings, *, on_outbox: Callable[[int], object] | None = None) -> RedisStore:
-    return ObedientStore(settings.redis.get_secret_value(), Names(settings.namespace), on_outbox=on_outbox)
+def _open_store(
+    settings: ConnectionSettings, pointer: Pointer, *, on_outbox: Callable[[int], object] | None = None
+) -> RedisStore:
+    return ObedientStore(settings.redis.get_secret_value(), pointer, on_outbox=on_outbox)
 
 
 if __name__ == "__main__":

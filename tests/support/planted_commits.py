@@ -89,7 +89,7 @@ class HistoryAfterTheCheckpoint(Writer):
     def second_step(self, partition: int, genesis: Genesis, changes: Changes) -> None:
         for owner, record in changes.records:
             item = f"{record.sequence:016d}".encode() + pack_record(record)
-            self._push(("RPUSH", self._names.of(partition).history(owner), item))
+            self._push(("RPUSH", self._names_of(partition).of(partition).history(owner), item))
 
 
 class CheckpointApart(Writer):
@@ -97,7 +97,7 @@ class CheckpointApart(Writer):
 
     def second_step(self, partition: int, genesis: Genesis, changes: Changes) -> None:
         target = sequence_of(genesis.generation, changes.next_offset)
-        self._push(("HSET", self._names.of(partition).checkpoint, "next", f"{target:016d}"))
+        self._push(("HSET", self._names_of(partition).of(partition).checkpoint, "next", f"{target:016d}"))
 
 
 class OutboxAfterTheState(Writer):
@@ -107,7 +107,7 @@ class OutboxAfterTheState(Writer):
         return Outgoing()
 
     def second_step(self, partition: int, genesis: Genesis, changes: Changes) -> None:
-        outgoing, names = super()._outgoing(partition, genesis, changes), self._names.of(partition)
+        outgoing, names = super()._outgoing(partition, genesis, changes), self._names_of(partition).of(partition)
         if outgoing.item:
             self._push(("RPUSH", names.outbox, outgoing.item))
         if outgoing.told:

@@ -46,7 +46,8 @@ class UnguardedStore(RedisStore):
     def commit(
         self, partition: int, genesis: Genesis, before: Checkpoint | None, changes: Changes, now_ms: int
     ) -> Pending[None]:
-        plan = commits.commit(self._names, partition, self._ids_of(partition), genesis, before, changes, now_ms)
+        names, ids = self._names_of(partition), self._ids_of(partition)
+        plan = commits.commit(names, partition, ids, genesis, before, changes, now_ms)
         return self._pipe.send(self._following(partition, self._unguarded(plan)))
 
     def _unguarded(self, plan: Plan[None]) -> Plan[None]:

@@ -11,6 +11,7 @@ from lastword_projector.audit.pace import Pace
 from lastword_projector.audit.recompute import Recomputed
 from lastword_projector.audit.violations import GroundingInvariantViolation, Violation, What
 from lastword_projector.engine.records import pack_record
+from lastword_projector.engine.upcasting import AS_WRITTEN
 from lastword_projector.store.packing import pack_head
 from lastword_schemas.positions import sequence_of
 from tests.support.logs import ADA, BEN, Log, project
@@ -28,7 +29,7 @@ def crowd(events: int = 3) -> Log:
 
 
 def recomputed(log: Log, choice: OneOwner | Range, **limits: int) -> Recomputed:
-    made = Recomputed(log.genesis, choice, **limits)
+    made = Recomputed(log.genesis, choice, AS_WRITTEN, **limits)
     made.take(log.records)
     return made
 

@@ -17,6 +17,7 @@ from lastword_projector.projector import check_projection
 from lastword_projector.store import plans
 from lastword_projector.store.names import Names
 from lastword_projector.store.pipe import Pipe
+from lastword_projector.store.pointer import Fixed, Pointer
 from lastword_schemas.control import Genesis
 from lastword_schemas.partitions import partition_for
 from lastword_schemas.positions import offset_of, sequence_of
@@ -43,7 +44,7 @@ class Auditor:
         topic: str,
         geneses: Sequence[Genesis],
         redis_url: str,
-        names: Names,
+        names: Names | Pointer,
         *,
         pace: Pace | None = None,
         seed: int | None = None,
@@ -55,9 +56,11 @@ class Auditor:
         self._config, self._topic, self._geneses = config, topic, geneses
         self._seed = random.randrange(END) if seed is None else seed
         self._most_records = most_records
-        self.report = Report(geneses[0].log_id, names.namespace, self._seed)
+        self._pointer = names if isinstance(names, Pointer) else Fixed(names)
+        self.report = Report(geneses[0].log_id, self._pointer.namespace, self._seed)
         """As far as the audit has come."""
-        self._shared = Shared(Pipe(redis_url), names, pace or Pace(), self.report, on_progress, on_entry)
+        pipe = Pipe(redis_url)
+        self._shared = Shared(pipe, self._pointer.names, pace or Pace(), self.report, on_progress, on_entry)
 
     def audit(self, sample: Sample = EVERYBODY, partitions: Iterable[int] | None = None) -> Report:
         """Audit all owners, or some of them, of these partitions, or of all.
@@ -72,9 +75,12 @@ class Auditor:
     def audit_owner(self, owner: str) -> Report:
         """Audit one owner, by canonical name. Raises as `audit` does."""
         partition = partition_for(owner, len(self._geneses))
-        recomputed = Recomputed(self._geneses[partition], OneOwner(owner))
-        self._audit(partition, lambda log: Pass(self._shared, log, recomputed).run(also=[owner]))
+        self._audit(partition, partial(self._one_owner, partition, owner))
         return self.report
+
+    def _one_owner(self, partition: int, owner: str, log: LogReader) -> None:
+        recomputed = Recomputed(self._geneses[partition], OneOwner(owner), self._pointer.upcasters)
+        Pass(self._shared, log, recomputed).run(also=[owner])
 
     def _shares(self, partitions: list[int], owners: int | None) -> list[tuple[int, int | None]]:
         """How many owners of each partition: all, or their share of so many; partitions with none are left out."""
@@ -95,7 +101,9 @@ class Auditor:
             self.report.seconds += time.monotonic() - began
 
     def _audit_log(self, partition: int, passes: Callable[[LogReader], object]) -> None:
-        report, shared = self.report, self._shared
+        report, names = self.report, self._shared.pipe.run(self._pointer.look())
+        shared = self._shared = self._shared._replace(names=names)
+        report.namespace = names.namespace
         checkpoint = shared.pipe.run(plans.checkpoint(shared.names, partition))
         check_projection(self._geneses[partition], checkpoint)
         if checkpoint is None:
@@ -124,6 +132,7 @@ class Auditor:
             recomputed = Recomputed(
                 self._geneses[partition],
                 chosen,
+                self._pointer.upcasters,
                 most_records=self._most_records,
                 most_owners=None if owners is None else owners - done,
             )

@@ -8,6 +8,7 @@ from lastword_projector.engine.decode import LogRecord, Malformed
 from lastword_projector.engine.projection import Changes, KeyRef, Needs, NotLoaded, Projection
 from lastword_projector.engine.reading import Read
 from lastword_projector.engine.records import Entry, Record, pack_record, unpack_record
+from lastword_projector.engine.upcasting import AS_WRITTEN, Upcasters
 from lastword_projector.store.event_ids import is_time_ordered
 from lastword_schemas.control import Genesis
 from lastword_schemas.registry import Registry
@@ -59,6 +60,7 @@ class Recomputed:
         self,
         genesis: Genesis,
         choice: Choice,
+        upcasters: Upcasters = AS_WRITTEN,
         *,
         most_records: int = MOST_RECORDS,
         most_owners: int | None = None,
@@ -78,7 +80,7 @@ class Recomputed:
         """Records that are held."""
         self._choice = choice
         self._most_records, self._most_owners = most_records, most_owners
-        self._projection = Projection(genesis.partition, genesis)
+        self._projection = Projection(genesis.partition, genesis, upcasters=upcasters)
 
     @property
     def registry(self) -> Registry:

@@ -14,6 +14,7 @@ from lastword_projector.engine.fold import NEEDS_HISTORY, NeedsHistory, Step, fo
 from lastword_projector.engine.keys import Keys, compile_registry
 from lastword_projector.engine.reading import Read, RecordReader
 from lastword_projector.engine.records import NO_MARK, Entry, Mark, Record
+from lastword_projector.engine.upcasting import AS_WRITTEN, Upcasters
 from lastword_projector.engine.verdict import (
     Refusal,
     judge_authority,
@@ -121,13 +122,19 @@ class Projection:
     """The fold of one partition from `next_offset` on."""
 
     def __init__(
-        self, partition: int, genesis: Genesis, *, next_offset: int = 0, registry: Registry | None = None
+        self,
+        partition: int,
+        genesis: Genesis,
+        *,
+        next_offset: int = 0,
+        registry: Registry | None = None,
+        upcasters: Upcasters = AS_WRITTEN,
     ) -> None:
         self.partition = partition
         self.genesis = genesis
         self.keys: Keys = compile_registry((registry or Registry()).to_canonical())
         self.changes = Changes(next_offset)
-        self._reader = RecordReader(genesis)
+        self._reader = RecordReader(genesis, upcasters)
         self.read = self._reader.read
         """Read a record of the partition, whatever has been folded: see `RecordReader`."""
         self._events: dict[tuple[str, bytes], Record | None] = {}

@@ -5,8 +5,9 @@ import msgspec
 from lastword_projector.engine.decode import Decoded, Event, LogRecord, Malformed, Newer, Undecodable, decode, salvage
 from lastword_projector.engine.identities import Identities
 from lastword_projector.engine.records import Record
+from lastword_projector.engine.upcasting import AS_WRITTEN, Upcasters
 from lastword_schemas.authority import AuthorityRank
-from lastword_schemas.control import Genesis
+from lastword_schemas.control import Genesis, RegistryRecord
 from lastword_schemas.errors import InvalidInput
 from lastword_schemas.model import parse_instant, to_micros
 from lastword_schemas.positions import sequence_of
@@ -38,8 +39,9 @@ class Read(msgspec.Struct, gc=False):
 class RecordReader:
     """Reads the records of one partition. The same owners, scopes and keys come again and again."""
 
-    def __init__(self, genesis: Genesis) -> None:
+    def __init__(self, genesis: Genesis, upcasters: Upcasters = AS_WRITTEN) -> None:
         self._partition = genesis.partition
+        self._upcasters = upcasters or None
         self._first_sequence = sequence_of(genesis.generation, 0)
         self._identities = Identities(genesis.partitions)
         self._places: dict[bytes, Place] = {}
@@ -55,6 +57,8 @@ class RecordReader:
             return self._event(record, item)
         if isinstance(item, Malformed) and self._identities.owner(item.owner).partition != self._partition:
             return _misplaced(record)
+        if isinstance(item, RegistryRecord) and self._upcasters is not None:
+            item = self._upcasters.registry(item)
         return Read(record, item)
 
     def _event(self, record: LogRecord, event: Event) -> Read:
@@ -74,6 +78,9 @@ class RecordReader:
                 if len(self._places) >= _MOST_PLACES:
                     self._places.clear()
                 self._places[kafka_key] = place
+        if self._upcasters is not None:
+            event = self._upcasters.event(event)
+            place = (event.owner, event.scope, event.key)
         return Read(record, event, self._made(record, event, place), place, matches)
 
     def _invalid(self, record: LogRecord, item: Malformed | Undecodable | Newer) -> Read:

@@ -35,7 +35,7 @@ class Call:
 
 
 READ_ONLY = ("read", "slice", "find", "load", "window", "owner", "indexed")
-SCRIPTS = (*READ_ONLY, "commit", "index", "relayed")
+SCRIPTS = (*READ_ONLY, "commit", "index", "relayed", "hand_over")
 
 
 @cache

@@ -211,6 +211,8 @@ def _check_commit(partition: int, genesis: Genesis, reply: list[bytes]) -> None:
             f"partition {partition}: the namespace was folded under version {stored}, this build folds under "
             f"{FOLD_VERSION}; rebuild into another namespace"
         )
+    if what == "closed":
+        raise CommitRefused(partition, f"the namespace was given up for {stored}")
     if what == "checkpoint":
         raise CommitRefused(partition, f"the stored checkpoint is {stored or 'absent'}, not the one folded from")
     raise CommitRefused(partition, "a stored entry is not the one folded from")

@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 from lastword_projector.engine.projection import FOLD_VERSION, Changes, DeadLetter, EventRef, KeyRef, Needs
 from lastword_projector.engine.records import MARK_LENGTH, Record, pack_record, unpack_record
+from lastword_projector.engine.upcasting import AS_WRITTEN, Upcasters
 from lastword_projector.store.packing import pack_head, unpack_entry
 from lastword_projector.store.ports import Checkpoint, CommitRefused, Loaded, OtherProjection, history_lost
 from lastword_schemas.control import Genesis
@@ -49,6 +50,10 @@ class MemoryStore:
     def checkpoint(self, partition: int) -> Checkpoint | None:
         """See `Store`."""
         return self._checkpoints.get(partition)
+
+    def upcasters(self, partition: int) -> Upcasters:
+        """See `Store`."""
+        return AS_WRITTEN
 
     def load(self, partition: int, needs: Needs) -> Settled[Loaded]:
         """See `Store`."""

@@ -6,6 +6,8 @@ from functools import lru_cache
 
 from lastword_schemas.errors import InvalidInput
 
+MOST_NAMESPACE = 32
+"""Characters of a namespace."""
 _NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 EVENT_BUCKETS = 1024
 """Hashes that the ids of a partition which are in no run are spread over, so that each stays small and packed."""
@@ -18,7 +20,8 @@ class PartitionNames:
         self.prefix = f"lw:{namespace}:{{p{partition}}}:"
         """What every key of the partition begins with."""
         self.checkpoint = f"{self.prefix}checkpoint"
-        """Hash: `next` (16 digits), `fold`, `log`, `genesis` (JSON), `registry` (JSON), `clock`.
+        """Hash: `next` (16 digits), `fold`, `log`, `genesis` (JSON), `registry` (JSON), `clock`; once nothing is
+        committed here any more, `closed`: the namespace in which the projection goes on.
 
         Also the name of the sharded channel on which each commit announces the new `next`.
         """
@@ -73,6 +76,11 @@ class Names:
                 f"namespace {self.namespace!a}: lower-case letters, digits, '-' and '_', at most 32",
                 field="namespace",
             )
+
+    @property
+    def upcasters(self) -> str:
+        """String: the upcasters under which the namespace is folded (JSON)."""
+        return f"lw:{self.namespace}:upcasters"
 
     @property
     def profiles(self) -> str:

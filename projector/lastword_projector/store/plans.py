@@ -270,10 +270,13 @@ def history(names: Names, partition: int, owner: str) -> Plan[HistoryRead]:
     first = 0
     while True:
         (reply,) = yield [script_call("slice", keys, [first, first + SLICE - 1], list)]
+        found = checkpoint_of(reply[0])
         if first == 0:
-            seen = checkpoint_of(reply[0])
+            seen = found
         if seen is None:
             return HistoryRead(None, [])
+        if found is None:
+            raise StoreUnavailable("the namespace was dropped while it was read; it is read anew where the next one is")
         for record in records_of(reply[1]):
             if record.sequence >= seen.next_sequence:  # written before its checkpoint, which is not there yet
                 return HistoryRead(seen, records)

@@ -5,6 +5,7 @@ from typing import Literal, Protocol, TypeVar
 
 from lastword_projector.engine.projection import Changes, KeyRef, Needs
 from lastword_projector.engine.records import Entry, Record
+from lastword_projector.engine.upcasting import Upcasters
 from lastword_schemas.control import Genesis
 from lastword_schemas.errors import LastwordError
 from lastword_schemas.registry import Registry
@@ -56,6 +57,8 @@ class Checkpoint:
     """In force from here on, until the log says otherwise."""
     clock: Clock = "broker"
     """Whose clock `recorded_at` is."""
+    namespace: str = field(default="", compare=False)
+    """Where it stands; empty where there is but one."""
 
     @property
     def last_sequence(self) -> int:
@@ -89,6 +92,10 @@ class Store(Protocol):
 
     def checkpoint(self, partition: int) -> Checkpoint | None:
         """How far the partition is projected; None if it never was."""
+        ...
+
+    def upcasters(self, partition: int) -> Upcasters:
+        """How the log is read, as of the last `checkpoint` of the partition."""
         ...
 
     def load(self, partition: int, needs: Needs) -> Pending[Loaded]:

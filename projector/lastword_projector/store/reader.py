@@ -7,6 +7,7 @@ from lastword_projector.engine.records import Record
 from lastword_projector.store import plans
 from lastword_projector.store.names import Names
 from lastword_projector.store.plans import EntriesRead, HistoryRead, StateRead
+from lastword_projector.store.pointer import Fixed, Pointer
 from lastword_projector.store.ports import Checkpoint
 from lastword_projector.store.runners import AwaitingRunner
 from lastword_projector.store.watch import CheckpointWatch
@@ -15,9 +16,18 @@ from lastword_projector.store.watch import CheckpointWatch
 class Reader:
     """Reads one namespace. Every method raises StoreUnavailable."""
 
-    def __init__(self, runner: AwaitingRunner, names: Names) -> None:
-        self._runner, self._names = runner, names
-        self._watch = CheckpointWatch(runner.client, names, self.checkpoint)
+    def __init__(self, runner: AwaitingRunner, names: Names | Pointer) -> None:
+        self._runner = runner
+        self._pointer = names if isinstance(names, Pointer) else Fixed(names)
+        self._watch = CheckpointWatch(runner.client, self._pointer, self.checkpoint)
+
+    async def follow(self) -> None:
+        """Look whether another namespace is in force; what is read from now on is read there."""
+        await self._runner.run(self._pointer.look())
+
+    @property
+    def _names(self) -> Names:
+        return self._pointer.names
 
     async def checkpoint(self, partition: int) -> Checkpoint | None:
         """How far the partition is projected; None if it never was."""

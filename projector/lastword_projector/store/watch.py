@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import redis.asyncio
 from redis.exceptions import RedisError
 
-from lastword_projector.store.names import Names
+from lastword_projector.store.pointer import Pointer
 from lastword_projector.store.ports import Checkpoint, StoreUnavailable
 
 _log = logging.getLogger(__name__)
@@ -25,9 +25,9 @@ class CheckpointWatch:
     """
 
     def __init__(
-        self, client: redis.asyncio.Redis, names: Names, look: Callable[[int], Awaitable[Checkpoint | None]]
+        self, client: redis.asyncio.Redis, pointer: Pointer, look: Callable[[int], Awaitable[Checkpoint | None]]
     ) -> None:
-        self._client, self._names, self._look = client, names, look
+        self._client, self._pointer, self._look = client, pointer, look
         self._waiting: dict[int, set[_Waiter]] = {}
         self._looking: dict[int, asyncio.Task[None]] = {}
         self._listening: asyncio.Task[None] | None = None
@@ -86,13 +86,14 @@ class CheckpointWatch:
             self._listening = asyncio.create_task(self._hear(partitions))
 
     async def _hear(self, partitions: int) -> None:
-        partition_of = {self._names.of(number).checkpoint.encode(): number for number in range(partitions)}
         while True:
+            names = self._pointer.names
+            partition_of = {names.of(number).checkpoint.encode(): number for number in range(partitions)}
             try:
                 async with self._client.pubsub() as subscription:
                     await subscription.ssubscribe(*partition_of)
-                    while True:
-                        message = await subscription.get_message(ignore_subscribe_messages=True, timeout=30)
+                    while self._pointer.names == names:  # where it was rebuilt, waiters are woken by the looks at first
+                        message = await subscription.get_message(ignore_subscribe_messages=True, timeout=5)
                         if message is not None:
                             self._wake(partition_of[message["channel"]], int(message["data"]) - 1)
             except RedisError as error:

@@ -13,8 +13,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from lastword_projector.engine.changes import key_of, told, unpack_changes
 from lastword_projector.store import outbox
 from lastword_projector.store.calls import together
-from lastword_projector.store.names import Names
 from lastword_projector.store.pipe import Pipe
+from lastword_projector.store.pointer import Pointer
 from lastword_projector.store.ports import StoreUnavailable
 from lastword_projector.worker.status import WorkerStatus
 from lastword_schemas.errors import LastwordError
@@ -52,7 +52,7 @@ class Relay:
         topic: str,
         log_id: str,
         redis_url: str,
-        names: Names,
+        pointer: Pointer,
         status: WorkerStatus,
     ) -> None:
         self._config = {
@@ -66,7 +66,7 @@ class Relay:
             "topic.metadata.refresh.interval.ms": 5_000,
             "log_level": 2,
         }
-        self._topic, self._log_id, self._names, self._status = topic, log_id, names, status
+        self._topic, self._log_id, self._pointer, self._status = topic, log_id, pointer, status
         self._pipe = Pipe(redis_url)
         self._producer: Producer | None = None
         self._failed: list[KafkaError] = []
@@ -119,18 +119,19 @@ class Relay:
     def _look(self) -> set[int]:
         """The worker's partitions where something waits. Raises StoreUnavailable."""
         partitions = sorted(self._status.partitions.copy())
-        lengths = self._pipe.run(together([outbox.length(self._names, number) for number in partitions]))
+        lengths = self._pipe.run(together([outbox.length(self._pointer.names, number) for number in partitions]))
         self._status.outbox_commits = sum(lengths)
         return {number for number, waiting in zip(partitions, lengths, strict=True) if waiting}
 
     def _relay(self, partitions: list[int]) -> set[int]:
         """Relay a slice of each partition; those that may have more. Raises StoreUnavailable, ChangesNotRelayed."""
-        slices = self._pipe.run(together([outbox.waiting(self._names, number, _SLICE) for number in partitions]))
+        names = self._pointer.names
+        slices = self._pipe.run(together([outbox.waiting(names, number, _SLICE) for number in partitions]))
         sent = {number: items for number, items in zip(partitions, slices, strict=True) if items}
         for number, items in sent.items():
             self._send(number, items)
         self._await_acknowledgements()
-        self._pipe.run(together([outbox.relayed(self._names, number, items) for number, items in sent.items()]))
+        self._pipe.run(together([outbox.relayed(self._pointer.names, number, items) for number, items in sent.items()]))
         return {number for number, items in sent.items() if len(items) == _SLICE}
 
     def _send(self, partition: int, items: Iterable[bytes]) -> None:

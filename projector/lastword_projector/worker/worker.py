@@ -30,7 +30,6 @@ from lastword_projector.worker.group_protocol import GroupProtocol
 from lastword_projector.worker.status import PartitionStatus, WorkerStatus
 from lastword_schemas.control import Genesis
 from lastword_schemas.errors import LastwordError
-from lastword_schemas.positions import offset_of
 
 _log = logging.getLogger(__name__)
 
@@ -230,7 +229,7 @@ class Worker:
                 continue
             try:
                 stored = self._store.checkpoint(partition)
-                if (offset_of(stored.next_sequence) if stored else 0) != projector.next_offset:
+                if not projector.is_at(stored):
                     told = "partition %d: the stored checkpoint is another one; going on from there"
                     _log.warning(told, partition, extra={"partition": partition})
                     projector.reopen()

@@ -15,13 +15,14 @@
 --       runs: key index, first id if it is a new one ('' = it goes on), key index of the run before it ('' = none), items
 -- Announces the new next sequence on the sharded channel that has the checkpoint's own name.
 -- Returns {'ok', the new next sequence, numbers of the groups (from 0) whose history grew past a multiple of 64 ...};
--- 'already' (the target is stored); or what does not agree: {'log'|'fold'|'checkpoint'|'mark', it}
+-- 'already' (the target is stored); or what does not agree: {'log'|'fold'|'closed'|'checkpoint'|'mark', it}
 local MARK_LENGTH, SEQUENCE_LENGTH, STRIDE, MOST = 23, 16, 64, 1000
 local call, sub = redis.call, string.sub
-local stored = call('HMGET', KEYS[1], 'next', 'log', 'fold')
+local stored = call('HMGET', KEYS[1], 'next', 'log', 'fold', 'closed')
 if stored[2] and stored[2] ~= ARGV[3] then return {'log', stored[2]} end
 if stored[3] and stored[3] ~= ARGV[4] then return {'fold', stored[3]} end
 if stored[1] == ARGV[2] then return {'already', stored[1]} end
+if stored[4] then return {'closed', stored[4]} end
 if (stored[1] or '') ~= ARGV[1] then return {'checkpoint', stored[1] or ''} end
 
 local groups, groups_at = tonumber(ARGV[6]), 14 + 2 * ARGV[5]
