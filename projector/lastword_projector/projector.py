@@ -73,13 +73,13 @@ class PartitionProjector:
         self._committing: list[Pending[None]] = []
         self._checkpoint = self._store.checkpoint(partition)
         check_projection(self.genesis, self._checkpoint)
-        self._namespace = self._checkpoint.namespace if self._checkpoint else ""
+        self._place = self._store.place(partition)
         self._projection = Projection(
             partition,
             self.genesis,
             next_offset=offset_of(self._checkpoint.next_sequence) if self._checkpoint else 0,
             registry=self._checkpoint.registry if self._checkpoint else None,
-            upcasters=self._store.upcasters(partition),
+            upcasters=self._place.upcasters,
         )
 
     @property
@@ -88,11 +88,9 @@ class PartitionProjector:
         return self._projection.next_offset
 
     def is_at(self, stored: Checkpoint | None) -> bool:
-        """Whether a stored checkpoint is the one that this stands at."""
-        namespace = stored.namespace if stored else ""
-        elsewhere = bool(self._namespace) and namespace != self._namespace
-        self._namespace = self._namespace or namespace
-        return not elsewhere and (offset_of(stored.next_sequence) if stored else 0) == self.next_offset
+        """Whether a checkpoint that was just looked up is the one that this stands at, in the same namespace."""
+        is_here = self._store.place(self.genesis.partition) == self._place
+        return is_here and (offset_of(stored.next_sequence) if stored else 0) == self.next_offset
 
     @property
     def unsettled(self) -> bool:
@@ -211,7 +209,7 @@ def check_projection(genesis: Genesis, checkpoint: Checkpoint | None) -> None:
             f"partition {partition}: the checkpoint is of log {stored.log_id} (topic id {stored.topic_id}, generation "
             f"{stored.generation}), the live log is {genesis.log_id} (topic id {genesis.topic_id}, generation "
             f"{genesis.generation}). Was the topic recreated? Point LASTWORD_KAFKA at the right cluster, project the "
-            "new log into another namespace (LASTWORD_NAMESPACE), or empty this one with `lastword rebuild`"
+            "new log into another namespace (LASTWORD_NAMESPACE), or replace this one with `lastword rebuild`"
         )
     if checkpoint.fold_version != FOLD_VERSION:
         raise OtherProjection(

@@ -9,7 +9,6 @@ import redis
 
 from lastword_projector.engine.projection import Changes, EventRef, KeyRef, Needs
 from lastword_projector.engine.records import Record, pack_record
-from lastword_projector.engine.upcasting import Upcasters
 from lastword_projector.projector import PartitionProjector
 from lastword_projector.store import commits, plans
 from lastword_projector.store.calls import SCRIPTS, Plan, script
@@ -18,7 +17,7 @@ from lastword_projector.store.memory import Settled
 from lastword_projector.store.names import Names, bucket_of
 from lastword_projector.store.packing import pack_head
 from lastword_projector.store.pipe import Pipe, ScriptsGone
-from lastword_projector.store.ports import Checkpoint, CommitRefused, Loaded, Store, StoreUnavailable
+from lastword_projector.store.ports import Checkpoint, CommitRefused, Loaded, Place, Store, StoreUnavailable
 from lastword_projector.store.redis import RedisStore
 from lastword_schemas.control import Genesis
 from tests.contract.store import (
@@ -57,8 +56,8 @@ class ForgetfulStore:
     def checkpoint(self, partition: int) -> Checkpoint | None:
         return self._again(lambda: self._store.checkpoint(partition))
 
-    def upcasters(self, partition: int) -> Upcasters:
-        return self._store.upcasters(partition)
+    def place(self, partition: int) -> Place:
+        return self._store.place(partition)
 
     def load(self, partition: int, needs: Needs) -> Settled[Loaded]:
         return Settled(self._again(lambda: self._store.load(partition, needs).result()))

@@ -237,6 +237,9 @@ def test_a_key_is_moved_by_a_migration_and_stays_moved(own: RunningLastword, cli
     again = own.publisher.set(ADA, "global", "any", "said later")  # by a service that does not know of it
     own.projected([again])
     assert own.value(ADA, "moved", at_least=str(again), wait_ms=30_000)["state"]["value"] == "said later"
+    newcomer = own.publisher.set("main/user:newcomer", "global", "any", 1)
+    own.projected([newcomer])
+    assert own.value("main/user:newcomer", "moved", at_least=str(newcomer), wait_ms=30_000)["state"]["value"] == 1
     assert make_auditor(own.worker_settings, own.log).audit().violations == []
     replace(own)
     eventually(lambda: own.value(ADA, "moved")["state"]["value"] == "said later", "it to be moved still")

@@ -12,6 +12,9 @@ from hypothesis import event as note
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lastword_projector.audit.choice import END, Range
+from lastword_projector.audit.compare import compare_entries, compare_history
+from lastword_projector.audit.recompute import Recomputed
 from lastword_projector.engine.decode import LogRecord
 from lastword_projector.engine.fold import NEEDS_HISTORY, fold, step
 from lastword_projector.engine.projection import Changes, DeadLetter
@@ -200,6 +203,26 @@ def test_batches_of_any_size_leave_the_same_bytes(plan: list[Move], batches: lis
             worker = stores.open(log)
         worker.project(batch)
     assert stores.snapshot(log) == project(log).snapshot(log)
+
+
+@given(plans, sizes, st.integers(1, 40))
+@settings(max_examples=150, deadline=None)
+def test_an_audit_recomputes_what_a_worker_projects(plan: list[Move], batches: list[int], most_records: int) -> None:
+    log = log_of(plan)
+    stores = project(log)
+    low, seen = 0, set[str]()
+    while low < END:
+        chosen = Range(7, low)
+        recomputed = Recomputed(log.genesis, chosen, most_records=most_records)
+        for records in cut(log.records, batches):
+            recomputed.take(records)
+        for owner, state in recomputed.owners.items():
+            assert list(compare_entries(0, owner, state.entries, stores.store.entries(0, owner))) == []
+            items = [(record.sequence, pack_record(record)) for record in stores.store.history(0, owner)]
+            assert list(compare_history(0, owner, state, items, recomputed.next_offset)) == []
+        seen |= recomputed.owners.keys()
+        low = chosen.high
+    assert seen == {owner for owner, records in history(stores).items() if records}
 
 
 # --- the order of completion

@@ -18,6 +18,7 @@ import httpx
 
 from lastword.embedded import EmbeddedStore
 from lastword.process import HOST, PythonProcess, free_port
+from lastword.running import make_auditor
 from lastword.settings import ApiSettings, WorkerSettings
 from lastword_projector.engine.changes import Changed, changes_of, told
 from lastword_projector.store import outbox, plans
@@ -156,7 +157,7 @@ class Scene(RunningLastword):
 
         All that was acknowledged is in the log where its receipt says. Entries, event ids, histories and checkpoints
         are byte for byte what the fold of the log makes; and a reader finds what each owner said last. All changes are
-        on their topic.
+        on their topic. The audit finds nothing.
         """
         self.projected(load.receipts)
         logged = records_of(self.worker_settings.kafka_settings, self.log.topic, self.log.partitions)
@@ -173,6 +174,7 @@ class Scene(RunningLastword):
             assert self.value(owner, "any")["state"]["value"] == number
         watcher.check()
         self.check_changes(load)
+        make_auditor(self.worker_settings, self.log).audit().check()
 
     def check_changes(self, load: Load) -> None:
         """The topic has every change that the histories have, and no other; first copies in the order of the log."""

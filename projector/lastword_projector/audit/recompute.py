@@ -126,17 +126,17 @@ class Recomputed:
 
     def _load(self, needs: Needs) -> None:
         """Give what was folded before."""
-        of = self.of
-        self._projection.load(
-            {(owner, event_id): self._first_copy(of(owner), event_id) for owner, event_id in needs.events},
-            {(owner, scope, key): of(owner).entries.get((scope, key)) for owner, scope, key in needs.entries},
-            {KeyRef(*ref): of(ref.owner).of_key(ref.scope, ref.key) for ref in needs.histories},
-        )
-
-    @staticmethod
-    def _first_copy(state: OwnerState, event_id: bytes) -> Record | None:
-        sequence = state.first_copies.get(event_id)
-        return None if sequence is None else state.record(sequence)
+        owners = self.owners
+        events: dict[tuple[str, bytes], Record | None] = dict.fromkeys(needs.events)
+        for ref in needs.events:
+            if (state := owners.get(ref[0])) is not None and (sequence := state.first_copies.get(ref[1])) is not None:
+                events[ref] = state.record(sequence)
+        entries: dict[tuple[str, str, str], Entry | None] = dict.fromkeys(needs.entries)
+        for owner, scope, key in needs.entries:
+            if (state := owners.get(owner)) is not None:
+                entries[owner, scope, key] = state.entries.get((scope, key))
+        histories = {KeyRef(*ref): self.of(ref.owner).of_key(ref.scope, ref.key) for ref in needs.histories}
+        self._projection.load(events, entries, histories)
 
     def _keep(self, changes: Changes) -> None:
         owners = self.owners

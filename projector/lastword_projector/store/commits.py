@@ -204,7 +204,7 @@ def _check_commit(partition: int, genesis: Genesis, reply: list[bytes]) -> None:
     if what == "log":
         raise OtherProjection(
             f"partition {partition}: the namespace holds the projection of log {stored}, this is log {genesis.log_id}; "
-            "use another namespace or empty this one with `lastword rebuild`"
+            "use another namespace or replace this one with `lastword rebuild`"
         )
     if what == "fold":
         raise OtherProjection(

@@ -7,9 +7,8 @@ from typing import Generic, TypeVar
 
 from lastword_projector.engine.projection import FOLD_VERSION, Changes, DeadLetter, EventRef, KeyRef, Needs
 from lastword_projector.engine.records import MARK_LENGTH, Record, pack_record, unpack_record
-from lastword_projector.engine.upcasting import AS_WRITTEN, Upcasters
 from lastword_projector.store.packing import pack_head, unpack_entry
-from lastword_projector.store.ports import Checkpoint, CommitRefused, Loaded, OtherProjection, history_lost
+from lastword_projector.store.ports import Checkpoint, CommitRefused, Loaded, OtherProjection, Place, history_lost
 from lastword_schemas.control import Genesis
 from lastword_schemas.errors import LastwordError
 from lastword_schemas.positions import sequence_of
@@ -51,9 +50,9 @@ class MemoryStore:
         """See `Store`."""
         return self._checkpoints.get(partition)
 
-    def upcasters(self, partition: int) -> Upcasters:
+    def place(self, partition: int) -> Place:
         """See `Store`."""
-        return AS_WRITTEN
+        return Place()
 
     def load(self, partition: int, needs: Needs) -> Settled[Loaded]:
         """See `Store`."""

@@ -1,11 +1,11 @@
 """The projector's store, as a port. Every implementation passes the contract suites in `tests/contract`."""
 
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from lastword_projector.engine.projection import Changes, KeyRef, Needs
 from lastword_projector.engine.records import Entry, Record
-from lastword_projector.engine.upcasting import Upcasters
+from lastword_projector.engine.upcasting import AS_WRITTEN, Upcasters
 from lastword_schemas.control import Genesis
 from lastword_schemas.errors import LastwordError
 from lastword_schemas.registry import Registry
@@ -57,8 +57,6 @@ class Checkpoint:
     """In force from here on, until the log says otherwise."""
     clock: Clock = "broker"
     """Whose clock `recorded_at` is."""
-    namespace: str = field(default="", compare=False)
-    """Where it stands; empty where there is but one."""
 
     @property
     def last_sequence(self) -> int:
@@ -74,6 +72,14 @@ class Loaded:
     """None where there is none."""
     events: dict[tuple[str, bytes], Record | None] = field(default_factory=dict)
     """The record of the first copy; None where the owner has no event with that id."""
+
+
+class Place(NamedTuple):
+    """Where a partition is projected, and how the log is read there."""
+
+    namespace: str = ""
+    """Empty where there is but one."""
+    upcasters: Upcasters = AS_WRITTEN
 
 
 class Pending(Protocol[T_co]):
@@ -94,8 +100,8 @@ class Store(Protocol):
         """How far the partition is projected; None if it never was."""
         ...
 
-    def upcasters(self, partition: int) -> Upcasters:
-        """How the log is read, as of the last `checkpoint` of the partition."""
+    def place(self, partition: int) -> Place:
+        """Where the partition stands, as of its last `checkpoint`."""
         ...
 
     def load(self, partition: int, needs: Needs) -> Pending[Loaded]:

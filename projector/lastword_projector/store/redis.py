@@ -1,7 +1,6 @@
 """The projector's store on Redis (or Valkey). The logic is in `plans`, the atomic steps are in `lua/`."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from lastword_projector.engine.projection import Changes, KeyRef, Needs
 from lastword_projector.engine.records import Record
@@ -12,7 +11,7 @@ from lastword_projector.store.event_ids import EventIds
 from lastword_projector.store.names import Names
 from lastword_projector.store.pipe import Pipe
 from lastword_projector.store.pointer import Fixed, Pointer
-from lastword_projector.store.ports import Checkpoint, CommitRefused, Loaded, Pending
+from lastword_projector.store.ports import Checkpoint, CommitRefused, Loaded, Pending, Place
 from lastword_schemas.control import Genesis
 
 
@@ -37,11 +36,12 @@ class RedisStore:
         checkpoint, self._ids[partition] = self._pipe.run(plans.opened(names, partition))
         self._opened[partition] = (names, self._pointer.upcasters)
         self._told_below.pop(partition, None)
-        return None if checkpoint is None else replace(checkpoint, namespace=names.namespace)
+        return checkpoint
 
-    def upcasters(self, partition: int) -> Upcasters:
+    def place(self, partition: int) -> Place:
         """See `Store`."""
-        return self._opened[partition][1] if partition in self._opened else self._pointer.upcasters
+        names, upcasters = self._opened.get(partition, (self._pointer.names, self._pointer.upcasters))
+        return Place(names.namespace, upcasters)
 
     def load(self, partition: int, needs: Needs) -> Pending[Loaded]:
         """See `Store`."""

@@ -282,7 +282,7 @@ class Worker:
             raise LogLost(
                 f"partition {partition} of {self._topic} does not have offset {wanted}, which the checkpoint says "
                 f"comes next ({error.str()}). Was the topic cut or recreated? Restore the log, or project the log "
-                "that is there into another namespace (LASTWORD_NAMESPACE), or empty this one with `lastword rebuild`"
+                "that is there into another namespace (LASTWORD_NAMESPACE), or replace this one with `lastword rebuild`"
             )
         if error.fatal():
             raise KafkaException(error)
@@ -348,7 +348,7 @@ class Worker:
             raise LogLost(
                 f"topic {self._topic} now has the id {live}, this worker's log is the topic with id {known}: it was "
                 "deleted and made anew. Restore the log, or start the worker again in another namespace "
-                "(LASTWORD_NAMESPACE), or empty this one with `lastword rebuild`"
+                "(LASTWORD_NAMESPACE), or replace this one with `lastword rebuild`"
             )
 
     def _open(self, partition: int) -> PartitionProjector:
