@@ -1,8 +1,9 @@
 """The audit of a namespace, partition by partition, beside running workers."""
 
+import contextlib
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -68,18 +69,32 @@ class Auditor:
         Raises AuditStopped, StoreUnavailable, OtherProjection, PartitionWaits or WrongGenesis where it cannot be done.
         """
         chosen = list(range(len(self._geneses)) if partitions is None else partitions)
-        for partition, owners in self._shares(chosen, sample.owners):
-            self._audit(partition, partial(self._in_ranges, partition, owners, sample.share))
+        with self._reading() as log:
+            for partition, owners in self._shares(chosen, sample.owners):
+                self._audit(log, partition, partial(self._in_ranges, log, partition, owners, sample.share))
         return self.report
 
     def audit_owner(self, owner: str) -> Report:
         """Audit one owner, by canonical name. Raises as `audit` does."""
         partition = partition_for(owner, len(self._geneses))
-        self._audit(partition, partial(self._one_owner, partition, owner))
+        with self._reading() as log:
+            self._audit(log, partition, partial(self._one_owner, log, partition, owner))
         return self.report
 
-    def _one_owner(self, partition: int, owner: str, log: LogReader) -> None:
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[LogReader]:
+        """The connection to Redis, too, is given back afterwards."""
+        began = time.monotonic()
+        try:
+            with LogReader(self._config, self._topic) as log:
+                yield log
+        finally:
+            self._shared.pipe.reset()
+            self.report.seconds += time.monotonic() - began
+
+    def _one_owner(self, log: LogReader, partition: int, owner: str) -> None:
         recomputed = Recomputed(self._geneses[partition], OneOwner(owner), self._pointer.upcasters)
+        log.begin(partition)
         Pass(self._shared, log, recomputed).run(also=[owner])
 
     def _shares(self, partitions: list[int], owners: int | None) -> list[tuple[int, int | None]]:
@@ -91,40 +106,30 @@ class Auditor:
         shares = [(partition, each + (place < more)) for place, partition in enumerate(order)]
         return [(partition, share) for partition, share in sorted(shares) if share]
 
-    def _audit(self, partition: int, passes: Callable[[LogReader], object]) -> None:
-        """One partition; the connection to Redis is given back afterwards."""
-        began = time.monotonic()
-        try:
-            self._audit_log(partition, passes)
-        finally:
-            self._shared.pipe.reset()
-            self.report.seconds += time.monotonic() - began
-
-    def _audit_log(self, partition: int, passes: Callable[[LogReader], object]) -> None:
+    def _audit(self, log: LogReader, partition: int, passes: Callable[[], object]) -> None:
         report, names = self.report, self._shared.pipe.run(self._pointer.look())
         shared = self._shared = self._shared._replace(names=names)
         report.namespace = names.namespace
-        checkpoint = shared.pipe.run(plans.checkpoint(shared.names, partition))
+        checkpoint = shared.pipe.run(plans.checkpoint(names, partition))
         check_projection(self._geneses[partition], checkpoint)
         if checkpoint is None:
             report.not_projected.append(partition)
             return
         upcoming = report.checkpoints[partition] = offset_of(checkpoint.next_sequence)
-        with LogReader(self._config, self._topic, partition) as log:
-            first, end = log.bounds()
-            if first > 0:
-                genesis_at = sequence_of(self._geneses[partition].generation, 0)
-                detail = f"it begins at offset {first}"
-                report.add(Violation(What.LOG_CUT, partition, sequence=genesis_at, detail=detail))
-            elif upcoming > end:
-                last, detail = checkpoint.last_sequence, f"the log ends before offset {end}"
-                report.add(Violation(What.CHECKPOINT_AHEAD, partition, sequence=last, detail=detail))
-            else:
-                passes(log)
+        first, end = log.bounds(partition)
+        if first > 0:
+            genesis_at = sequence_of(self._geneses[partition].generation, 0)
+            detail = f"it begins at offset {first}"
+            report.add(Violation(What.LOG_CUT, partition, sequence=genesis_at, detail=detail))
+        elif upcoming > end:
+            last, detail = checkpoint.last_sequence, f"the log ends before offset {end}"
+            report.add(Violation(What.CHECKPOINT_AHEAD, partition, sequence=last, detail=detail))
+        else:
+            passes()
         report.partitions += 1
         shared.on_progress(report)
 
-    def _in_ranges(self, partition: int, owners: int | None, share: float, log: LogReader) -> None:
+    def _in_ranges(self, log: LogReader, partition: int, owners: int | None, share: float) -> None:
         """Pass after pass, until their ranges have covered what is chosen."""
         low, high, done = 0, round(share * END), 0
         while low < high and (owners is None or done < owners):
@@ -136,6 +141,6 @@ class Auditor:
                 most_records=self._most_records,
                 most_owners=None if owners is None else owners - done,
             )
-            log.rewind()
+            log.begin(partition)
             done += Pass(self._shared, log, recomputed).run(stored=chosen.wants)
             low = chosen.high

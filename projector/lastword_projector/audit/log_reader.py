@@ -1,4 +1,4 @@
-"""One partition of the log from its beginning, and on from there as far as is asked for."""
+"""A partition of the log from its beginning, and on from there as far as is asked for."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -23,14 +23,14 @@ class AuditStopped(LastwordError):
 
 
 class LogReader:
-    """A context manager that reads one partition. Every method raises AuditStopped."""
+    """A context manager that reads one partition after the other. Every method raises AuditStopped."""
 
-    def __init__(self, config: Mapping[str, str | int | bool], topic: str, partition: int) -> None:
-        self._topic, self._partition = topic, partition
+    def __init__(self, config: Mapping[str, str | int | bool], topic: str) -> None:
+        self._topic = topic
         self._consumer = Consumer(
             consumer_config(config, "lastword-audit", "classic") | {"enable.partition.eof": True}, logger=_log
         )
-        self._next = -1
+        self._partition, self._next = -1, 0
         self._ahead: list[LogRecord] = []
 
     def __enter__(self) -> "LogReader":
@@ -39,23 +39,21 @@ class LogReader:
     def __exit__(self, *_: object) -> None:
         self._consumer.close()
 
-    def bounds(self) -> tuple[int, int]:
+    def bounds(self, partition: int) -> tuple[int, int]:
         """The first offset that is there, and the *next* one that the broker will give."""
         try:
-            first, end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, self._partition), _SILENCE_S)
+            first, end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), _SILENCE_S)
         except KafkaException as error:
-            raise AuditStopped(f"the broker does not say where partition {self._partition} ends: {error}") from error
+            raise AuditStopped(f"the broker does not say where partition {partition} ends: {error}") from error
         return first, end
 
-    def rewind(self) -> None:
-        """Read from the beginning."""
-        self._consumer.assign([TopicPartition(self._topic, self._partition, 0)])
-        self._next, self._ahead = 0, []
+    def begin(self, partition: int) -> None:
+        """Read a partition from its beginning."""
+        self._consumer.assign([TopicPartition(self._topic, partition, 0)])
+        self._partition, self._next, self._ahead = partition, 0, []
 
     def up_to(self, end: int) -> Iterator[list[LogRecord]]:
         """The records that come next and stand below an offset, which the log has reached."""
-        if self._next < 0:
-            self.rewind()
         while self._next < end:
             records = self._ahead or self._more(end)
             taken = [record for record in records if record.offset < end]
@@ -71,6 +69,8 @@ class LogReader:
         records = []
         for message in [first, *self._consumer.consume(_CHUNK - 1, 0)]:
             error = message.error()
+            if message.partition() != self._partition:  # of the one before
+                continue
             if error is None:
                 records.append(log_record(message))
             elif error.code() != KafkaError._PARTITION_EOF:

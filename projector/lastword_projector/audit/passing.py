@@ -167,10 +167,13 @@ class Pass:
     def _compare_key_indexes(self, owner: str, read: OwnerRead) -> None:
         sequences = [sequence for sequence, _ in read.items]
         folded = sequences[-1] < sequence_of(self._genesis.generation, self._recomputed.next_offset)
-        for at, events in self._recomputed.of(owner).places_of_keys(sequences).items():
-            index = self._pipe.run(auditing.key_index(self._names, self._partition, owner, at, list(events)))
-            more = not folded or index.length > len(sequences)
-            self._tell(compare_key_index(self._partition, owner, at, events, index, may_have_more=more))
+        events = list(self._recomputed.of(owner).places_of_keys(sequences).items())
+        for first in range(0, len(events), _OWNERS):
+            some = events[first : first + _OWNERS]
+            asked = [auditing.key_index(self._names, self._partition, owner, at, list(found)) for at, found in some]
+            for (at, found), index in zip(some, self._pipe.run(together(asked)), strict=True):
+                more = not folded or index.length > len(sequences)
+                self._tell(compare_key_index(self._partition, owner, at, found, index, may_have_more=more))
 
     def _tell(self, violations: Iterator[Violation]) -> int:
         """Report violations; how many there were."""

@@ -15,7 +15,7 @@ from lastword_schemas.registry import Registry
 
 _BATCH: Final = 256
 MOST_RECORDS: Final = 250_000
-"""Events that one pass holds at most, unless one owner alone has more; about half a kilobyte each."""
+"""Events that one pass holds at most, unless one owner alone has more; about a kilobyte each."""
 
 
 class OwnerState:

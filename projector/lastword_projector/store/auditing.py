@@ -15,7 +15,7 @@ _ITEMS: Final = 256
 _BYTES: Final = 262_144
 """Entries, items of a history, and bytes of each, that one call gives at most; one item is given whatever it has."""
 _SEQUENCE_LENGTH: Final = 16
-_PLACES: Final = 256
+_PLACES: Final = 128
 
 
 class Part(NamedTuple):
