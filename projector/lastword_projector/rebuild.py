@@ -47,8 +47,8 @@ def rebuild(
     done = 0
     waiting: list[str] = []
     with Replay(config, topic, on_progress) as replay:
+        store.follow()
         for genesis in geneses:
-            store.checkpoint(genesis.partition)
             store.count_as_told(genesis, replay.end(genesis.partition))
             store.clear(genesis.partition)
             try:

@@ -11,13 +11,14 @@ import pytest
 import redis
 
 from lastword.cli import main
-from lastword.running import check_migration, make_auditor, run_replacement
+from lastword.embedded import EmbeddedBroker
+from lastword.running import check_migration, make_auditor, run_rebuild, run_replacement
 from lastword_projector.audit.violations import GroundingInvariantViolation
 from lastword_projector.engine.upcasting import ChangePolicy, MoveKey, Upcasters
 from lastword_projector.migration import MigrationHalted
 from lastword_projector.rebuild import RebuildStopped
 from lastword_projector.replacement import Replaced
-from lastword_projector.store import pointer
+from lastword_projector.store import plans, pointer
 from lastword_projector.store.names import Names, field_of
 from lastword_projector.store.pipe import Pipe
 from lastword_schemas.errors import InvalidInput
@@ -213,6 +214,25 @@ def test_a_rebuild_that_died_while_it_put_the_new_namespace_in_force_is_undone_b
     own.start_worker()
 
 
+@pytest.mark.parametrize("in_place", [True, False])
+def test_a_rebuild_in_place_that_was_broken_off_is_done_again_either_way(
+    own: RunningLastword, client: Any, in_place: bool
+) -> None:
+    own.stop_worker()
+    names = Names(namespace(own)).of(partition_for(ADA, PARTITIONS))
+    client.hset(names.checkpoint, "next", plans.BEING_EMPTIED)
+    client.delete(names.profile(ADA))
+
+    if in_place:
+        run_rebuild(own.worker_settings, own.log, lambda *_: None)
+    else:
+        replace(own)
+
+    eventually(lambda: own.get("/readyz").status_code == 200, "reads to be answered again")
+    assert own.value(ADA, "theme")["state"]["value"] == "dark"
+    assert make_auditor(own.worker_settings, own.log).audit().violations == []
+
+
 def test_two_rebuilds_at_once_are_refused(own: RunningLastword, client: Any) -> None:
     with pytest.raises(RebuildStopped, match="is being rebuilt already"):
         replace(own, on_progress=lambda *_: replace(own))
@@ -237,6 +257,12 @@ def test_a_key_is_moved_by_a_migration_and_stays_moved(own: RunningLastword, cli
     again = own.publisher.set(ADA, "global", "any", "said later")  # by a service that does not know of it
     own.projected([again])
     assert own.value(ADA, "moved", at_least=str(again), wait_ms=30_000)["state"]["value"] == "said later"
+    draft = {"operation": "set", "owner": ADA, "scope": "global", "key": "any", "value": 7, "actor": {"service": "old"}}
+    posted = own.post("/v1/events", draft, wait="applied")
+    assert posted.status_code == 200, posted.text
+    assert own.value(ADA, "moved", at_least=posted.json()["receipt"]["receipt"])["state"]["value"] == 7
+    again = own.publisher.set(ADA, "global", "any", "said later")
+    own.projected([again])
     newcomer = own.publisher.set("main/user:newcomer", "global", "any", 1)
     own.projected([newcomer])
     assert own.value("main/user:newcomer", "moved", at_least=str(newcomer), wait_ms=30_000)["state"]["value"] == 1
@@ -344,3 +370,15 @@ def test_a_migration_that_says_nothing_usable_is_refused(cli: Cli, arguments: li
 
     assert code == 1
     assert err.startswith("lastword: ")
+
+
+def test_the_embedded_broker_is_as_good(embedded_broker: EmbeddedBroker, redis_url: str, client: Any) -> None:
+    """Times are the publishers' there, and the audit knows."""
+    with RunningLastword(embedded_broker.bootstrap_servers, redis_url, partitions=PARTITIONS) as running:
+        running.projected([running.publisher.set(owner, "global", "any", 1) for owner in OWNERS])
+
+        replaced = replace(running, Upcasters([MoveKey(key="any", to="moved")]))
+
+        assert (replaced.report.entries, replaced.report.violations) == (len(OWNERS), [])
+        eventually(lambda: running.value(ADA, "moved")["state"]["value"] == 1, "the moved value")
+        assert make_auditor(running.worker_settings, running.log).audit().violations == []

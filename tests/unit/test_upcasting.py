@@ -20,7 +20,7 @@ def entries(log: Log, upcasters: Upcasters) -> dict[tuple[str, str], bytes | Non
 def test_the_events_of_a_key_are_read_as_those_of_another_with_its_declaration() -> None:
     log = Log()
     log.set(ADA, "size", "small")
-    log.set(ADA, "size", "huge")  # does not fit the schema, which moves along
+    log.set(ADA, "size", "huge")  # does not fit the schema, which is that of both
     log.set(ADA, "tone", "brief")
 
     read = entries(log, Upcasters([MoveKey(key="size", to="extent")]))
@@ -67,12 +67,14 @@ def test_moves_follow_on_each_other_in_their_order() -> None:
     assert steps.touched == {"tone", "manner", "style"}
 
 
-def test_a_declaration_that_is_there_already_is_not_replaced_by_one_that_is_moved() -> None:
+def test_the_other_key_is_declared_wherever_the_one_is_unless_it_is_so_already() -> None:
     record = RegistryRecord(registry=registry_of(tone={"description": "old"}, manner={"description": "new"}))
 
     read = Upcasters([MoveKey(key="tone", to="manner")]).registry(record).registry
 
-    assert {key: declared.description for key, declared in read.keys.items()} == {"manner": "new"}
+    assert {key: declared.description for key, declared in read.keys.items()} == {"tone": "old", "manner": "new"}
+    later = RegistryRecord(registry=registry_of(theme={}))
+    assert Upcasters([MoveKey(key="tone", to="manner")]).registry(later) == later
 
 
 def test_a_policy_that_this_build_does_not_know_is_refused() -> None:

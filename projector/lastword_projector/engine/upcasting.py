@@ -20,7 +20,10 @@ from lastword_schemas.registry import Registry
 
 
 class MoveKey(Model):
-    """Events of one key are read as events of another, in all scopes of all owners, and so is its declaration."""
+    """Events of one key are read as events of another, in all scopes of all owners.
+
+    Wherever the one is declared, so is the other; the door goes on to take events of both.
+    """
 
     upcaster: Literal["move"] = "move"
     key: str
@@ -84,11 +87,11 @@ class Upcasters:
         return event
 
     def registry(self, record: RegistryRecord) -> RegistryRecord:
-        """A registry as it is read. Raises InvalidInput where there is no such policy."""
+        """A registry as it is read. Raises InvalidInput where it would be none, as with an unknown policy."""
         data: dict[str, Any] = jsontext.parse(record.registry.to_canonical())
         keys: dict[str, Any] = data.get("keys", {})
         for key, to in self._moves.items():
-            if (declared := keys.pop(key, None)) is not None:
+            if (declared := keys.get(key)) is not None:
                 keys.setdefault(to, declared)
         for key, policy in self._policies.items():
             if key in keys:

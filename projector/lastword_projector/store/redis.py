@@ -30,6 +30,10 @@ class RedisStore:
         self._told_below: dict[int, int] = {}
         self._resets = 0
 
+    def follow(self) -> None:
+        """Go where the pointer points to, with partitions that are not opened yet."""
+        self._pipe.run(self._pointer.look())
+
     def checkpoint(self, partition: int) -> Checkpoint | None:
         """See `Store`."""
         names = self._pipe.run(self._pointer.look())
@@ -66,8 +70,8 @@ class RedisStore:
 
     def owners(self, *, with_history: bool = False) -> Iterator[str]:
         """Everybody who has an entry, or with history an event. See `plans.owners`."""
-        names = self._pipe.run(self._pointer.look())
-        pattern = names.histories if with_history else names.profiles
+        self.follow()
+        pattern = self._pointer.names.histories if with_history else self._pointer.names.profiles
         cursor = 0
         while True:
             cursor, found = self._pipe.run(plans.owners(pattern, cursor))
