@@ -380,13 +380,14 @@ def test_what_a_worker_writes_meanwhile_is_no_violation(told: Told) -> None:
     """Two owners change their minds all the time; every audit compares them at exactly the checkpoint that it read."""
     running, stop = told.running, threading.Event()
     talkers = ["main/user:talks-1", "main/user:talks-2"]
+    said: list[Receipt] = []
 
     def talk() -> None:
         number = 0
         while not stop.is_set():
             number += 1
             for owner in talkers:
-                running.publisher.set(owner, "global", "any" if number % 3 else "theme", number)
+                said.append(running.publisher.set(owner, "global", "any" if number % 3 else "theme", number))
 
     thread = threading.Thread(target=talk)
     thread.start()
@@ -398,6 +399,7 @@ def test_what_a_worker_writes_meanwhile_is_no_violation(told: Told) -> None:
         thread.join()
     assert [report.violations for report in reports] == [[]] * len(reports)
     assert sum(reports[-1].checkpoints.values()) > sum(before.values())
+    running.projected(said)
 
 
 def test_a_checkpoint_that_goes_back_stops_the_audit_and_blames_nobody(told: Told, tampering: Tampering) -> None:

@@ -89,6 +89,24 @@ def test_ranges_that_hold_no_more_than_fits_cover_everybody_once(most: int) -> N
     assert passes >= len(OWNERS) * 3 / max(most, 3)
 
 
+def test_nobody_is_dropped_any_more_once_the_choice_is_settled() -> None:
+    """Else somebody who is compared after the others would have no events by then."""
+    log = crowd(events=1)
+    half = len(log.records) // 2
+    made = Recomputed(log.genesis, Range(1), most_owners=20, most_records=20)
+    made.take(log.records[:half])
+    held = set(made.owners)
+    made.settle()
+    made.take(log.records[half:])
+
+    assert held < made.owners.keys()
+    for number in range(3):
+        for owner in held:
+            log.set(owner, "tone", f"again {number}")
+    made.take(log.records[half * 2 :])
+    assert held <= made.owners.keys()
+
+
 def test_a_sample_is_of_the_size_asked_for_and_everybody_is_as_likely() -> None:
     log, seen = crowd(events=1), Counter[str]()
     for seed in range(60):

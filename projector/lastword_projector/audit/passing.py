@@ -5,7 +5,7 @@ checkpoint and is taken on to exactly there before they are compared: so what a 
 for a violation, and no violation for what a worker may be writing.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from lastword_projector.audit.compare import EventIds, compare_entries, compare_history, compare_key_index
@@ -19,7 +19,7 @@ from lastword_projector.store import auditing, plans
 from lastword_projector.store.auditing import OwnerRead
 from lastword_projector.store.calls import together
 from lastword_projector.store.names import EVENT_BUCKETS, Names
-from lastword_projector.store.pipe import Pipe
+from lastword_projector.store.pipe import Pipe, Reply
 from lastword_projector.store.ports import Checkpoint
 from lastword_schemas.positions import offset_of, sequence_of
 
@@ -61,14 +61,16 @@ class Pass:
         Raises AuditStopped, StoreUnavailable, PartitionWaits, WrongGenesis.
         """
         self._advance_to(checkpoint := self._checkpoint())
+        self._recomputed.settle()
         self._compare_partition(checkpoint)
         self._compare_event_ids()
         owners = dict.fromkeys([*self._recomputed.owners, *also])
         if stored is not None:
             owners |= dict.fromkeys(filter(stored, self._stored_owners()))
         names = list(owners)
-        for first in range(0, len(names), _OWNERS):
-            self._compare_owners(names[first : first + _OWNERS])
+        large = self._compare_owners(names)
+        for owner in large:  # at last, for they are read of later checkpoints than owners that are read ahead
+            self._compare_large(owner)
         return len(names)
 
     def _checkpoint(self) -> Checkpoint:
@@ -116,39 +118,61 @@ class Pass:
                 found = Violation(What.EVENT_IDS_BEHIND, partition, owner, sequence=sequence, event_id=event_id)
                 self._report.add(found)
 
-    def _compare_owners(self, owners: Sequence[str]) -> None:
-        names, partition, of = self._names, self._partition, self._recomputed.of
-        asked = [auditing.owner(names, partition, owner, [*of(owner).entries]) for owner in owners]
-        reads = self._pipe.run(together(asked))
+    def _compare_owners(self, owners: Sequence[str]) -> list[str]:
+        """Compare owner by owner, and read the next ones meanwhile; those who have too many entries for one call."""
+        large: list[str] = []
+        before: tuple[Sequence[str], Reply[list[OwnerRead | None]]] | None = None
+        for first in range(0, len(owners), _OWNERS):
+            some = owners[first : first + _OWNERS]
+            asked = [auditing.owner(self._names, self._partition, owner) for owner in some]
+            sent = self._pipe.send(together(asked))
+            if before is not None:
+                large += self._compare_read(before[0], before[1].result())
+            before = (some, sent)
+        if before is not None:
+            large += self._compare_read(before[0], before[1].result())
+        return large
+
+    def _compare_read(self, owners: Sequence[str], reads: Sequence[OwnerRead | None]) -> list[str]:
+        large = []
         found = [(owner, read) for owner, read in zip(owners, reads, strict=True) if read is not None]
         if len(found) < len(owners):
             raise self._set_back()
-        self._compare_entries(found)
-        self._compare_histories(found)
+        for owner, read in found:  # each answer is of no earlier checkpoint than the one before
+            self._advance_to(read.checkpoint)
+            if read.entries is None:
+                large.append(owner)
+            else:
+                self._compare_entries(owner, self._recomputed.of(owner).entries, read.entries)
+            self._compare_history(owner, read)
         self._report.owners += len(owners)
-        self._pace.spend(sum(len(read.items) + read.size for _, read in found))
+        self._pace.spend(sum(len(read.items) + len(read.entries or ()) for _, read in found))
         self._on_progress(self._report)
+        return large
 
-    def _compare_entries(self, reads: Sequence[tuple[str, OwnerRead]]) -> None:
-        parts = [(part, owner) for owner, read in reads for part in read.parts]
-        for part, owner in sorted(parts, key=lambda each: each[0].checkpoint.next_sequence):
+    def _compare_large(self, owner: str) -> None:
+        expected = self._recomputed.of(owner).entries
+        for part in self._pipe.run(auditing.large_profile(self._names, self._partition, owner, list(expected))):
             self._advance_to(part.checkpoint)
-            expected = self._recomputed.of(owner).entries
-            if not part.is_whole:
-                expected = {at: expected[at] for at in part.entries if at in expected}
-            self._tell(compare_entries(self._partition, owner, expected, part.entries))
-            self._report.entries += len(expected)
-            if self._on_entry is not None:
-                for (scope, key), entry in expected.items():
-                    self._on_entry(owner, scope, key, entry)
+            of_part = {at: expected[at] for at in part.entries if at in expected}
+            self._compare_entries(owner, of_part, part.entries)
+            self._pace.spend(len(part.entries))
 
-    def _compare_histories(self, reads: Sequence[tuple[str, OwnerRead]]) -> None:
-        for owner, read in reads:
-            expected, below = self._recomputed.of(owner), read.checkpoint.next_sequence
-            violations = self._tell(compare_history(self._partition, owner, expected, read.items, below))
-            self._report.events += len(read.items)
-            if not violations and len(read.items) >= plans.SLICE:  # else nobody looks into the indexes
-                self._compare_key_indexes(owner, read)
+    def _compare_entries(
+        self, owner: str, expected: Mapping[tuple[str, str], Entry], stored: Mapping[tuple[str, str], bytes | None]
+    ) -> None:
+        self._tell(compare_entries(self._partition, owner, expected, stored))
+        self._report.entries += len(expected)
+        if self._on_entry is not None:
+            for (scope, key), entry in expected.items():
+                self._on_entry(owner, scope, key, entry)
+
+    def _compare_history(self, owner: str, read: OwnerRead) -> None:
+        expected, below = self._recomputed.of(owner), read.checkpoint.next_sequence
+        violations = self._tell(compare_history(self._partition, owner, expected, read.items, below))
+        self._report.events += len(read.items)
+        if not violations and len(read.items) >= plans.SLICE:  # else nobody looks into the indexes
+            self._compare_key_indexes(owner, read)
 
     def _compare_event_ids(self) -> None:
         """The index is read as a whole, which is less than the log was; what was added meanwhile is not looked at."""

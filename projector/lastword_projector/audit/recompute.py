@@ -65,7 +65,8 @@ class Recomputed:
         most_records: int = MOST_RECORDS,
         most_owners: int | None = None,
     ) -> None:
-        """With a `Range` as choice, its end is drawn in while more than `most_records` or `most_owners` are held."""
+        """With a `Range` as choice, its end is drawn in while more than `most_records` or `most_owners` are held, until
+        `settle` is called."""
         self.genesis = genesis
         self.next_offset = 0
         """The *next* offset to be given."""
@@ -78,7 +79,7 @@ class Recomputed:
         """Whether the broker stamps the records."""
         self.held = 0
         """Records that are held."""
-        self._choice = choice
+        self._choice, self._is_settled = choice, False
         self._most_records, self._most_owners = most_records, most_owners
         self._projection = Projection(genesis.partition, genesis, upcasters=upcasters)
 
@@ -91,6 +92,10 @@ class Recomputed:
         """Fold records that follow on those before. Raises PartitionWaits, WrongGenesis."""
         for first in range(0, len(records), _BATCH):
             self._take(records[first : first + _BATCH])
+
+    def settle(self) -> None:
+        """From here on everybody who is chosen stays so."""
+        self._is_settled = True
 
     def of(self, owner: str) -> OwnerState:
         """What the log says of an owner: nothing, if it has no event of it."""
@@ -159,7 +164,7 @@ class Recomputed:
 
     def _draw_in(self) -> None:
         choice = self._choice
-        if not isinstance(choice, Range):
+        if self._is_settled or not isinstance(choice, Range):
             return
         if self._most_owners is not None and len(self.owners) > self._most_owners:
             numbers = sorted(map(choice.number, self.owners))

@@ -18,63 +18,47 @@ _SEQUENCE_LENGTH: Final = 16
 _PLACES: Final = 128
 
 
+class OwnerRead(NamedTuple):
+    """An owner, of one moment."""
+
+    checkpoint: Checkpoint
+    entries: dict[tuple[str, str], bytes] | None
+    """By scope and key; None where there are too many for one call."""
+    items: list[tuple[int, bytes]]
+    """Sequence and packed record of each item that the history had, and perhaps of later ones."""
+
+
 class Part(NamedTuple):
-    """Entries of an owner, of one moment."""
+    """Some entries of an owner, of one moment."""
 
     checkpoint: Checkpoint
     entries: dict[tuple[str, str], bytes | None]
     """By scope and key; None where one was asked for that is not there."""
-    is_whole: bool
-    """Whether these are all of the owner's entries."""
 
 
-class OwnerRead(NamedTuple):
-    """An owner's entries and history."""
-
-    parts: list[Part]
-    """In the order in which they were read; one, unless the profile is large."""
-    items: list[tuple[int, bytes]]
-    """Sequence and packed record of each item that the history had when it was read, not before the first part."""
-
-    @property
-    def checkpoint(self) -> Checkpoint:
-        """That of the first part."""
-        return self.parts[0].checkpoint
-
-    @property
-    def size(self) -> int:
-        """Entries that were read."""
-        return sum(len(part.entries) for part in self.parts)
-
-
-def owner(names: Names, partition: int, owner: str, expected: Sequence[tuple[str, str]]) -> Plan[OwnerRead | None]:
-    """An owner's entries, also those that are expected by scope and key, and history; None without a checkpoint."""
+def owner(names: Names, partition: int, owner: str) -> Plan[OwnerRead | None]:
+    """An owner's entries and history; None without a checkpoint."""
     own = names.of(partition)
     keys = [own.checkpoint, own.profile(owner), own.history(owner)]
     (reply,) = yield [script_call("owner", keys, [_ENTRIES, _ITEMS, _BYTES], list)]
-    checkpoint = plans.checkpoint_of(reply[0])
-    if checkpoint is None:
+    fields, pairs, first_items, length = reply
+    if (checkpoint := plans.checkpoint_of(fields)) is None:
         return None
-    if reply[1] is None:
-        parts = yield from _large_profile(names, partition, owner, expected)
-        if not parts:
-            return None
-    else:
-        pairs = zip(reply[1][::2], reply[1][1::2], strict=True)
-        parts = [Part(checkpoint, {scope_and_key(field): value for field, value in pairs}, True)]
-    items = list(_items(reply[2]))
+    entries = None
+    if pairs is not None:
+        entries = {scope_and_key(field): value for field, value in zip(pairs[::2], pairs[1::2], strict=True)}
+    items = list(_items(first_items))
     step = max(1, len(items))
-    while len(items) < reply[3]:
-        first = len(items)
-        (more,) = yield [Call(("LRANGE", own.history(owner), first, first + step - 1), list)]
+    while len(items) < length:
+        (more,) = yield [Call(("LRANGE", own.history(owner), len(items), len(items) + step - 1), list)]
         if not more:
             break
         items += _items(more)
-    return OwnerRead(parts, items)
+    return OwnerRead(checkpoint, entries, items)
 
 
-def _large_profile(names: Names, partition: int, owner: str, expected: Sequence[tuple[str, str]]) -> Plan[list[Part]]:
-    """A few entries at a time: those that are expected, and those that a walk through the profile meets."""
+def large_profile(names: Names, partition: int, owner: str, expected: Iterable[tuple[str, str]]) -> Plan[list[Part]]:
+    """The entries of an owner who has many, some at a time: those expected, and those that a walk meets."""
     own = names.of(partition)
     wanted = dict.fromkeys(field_of(scope, key) for scope, key in expected)
     cursor = 0
@@ -86,13 +70,13 @@ def _large_profile(names: Names, partition: int, owner: str, expected: Sequence[
             break
     fields, parts = list(wanted), []
     (size,) = yield [Call(("MEMORY", "USAGE", own.profile(owner)), lambda reply: int(reply or 1))]
-    step = max(1, min(_ENTRIES, _BYTES * max(1, len(fields)) // size))
+    step = max(1, min(_ENTRIES, _BYTES * len(fields) // size))
     for first in range(0, len(fields), step):
         some = fields[first : first + step]
         (reply,) = yield [script_call("read", [own.checkpoint, own.profile(owner)], some, list)]
         if (checkpoint := plans.checkpoint_of(reply[0])) is not None:
             values = zip(some, reply[1], strict=True)
-            parts.append(Part(checkpoint, {scope_and_key(field.encode()): value for field, value in values}, False))
+            parts.append(Part(checkpoint, {scope_and_key(field.encode()): value for field, value in values}))
     return parts
 
 
