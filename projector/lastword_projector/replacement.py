@@ -86,9 +86,9 @@ class Replacement:
         old = self._pipe.run(in_force.look())
         for names in self._pipe.run(pointer.left_over(self._namespace)):
             if names != old:
-                for genesis in self._geneses:
-                    self._pipe.run(pointer.take_back(genesis.partition, old, names))
+                self._take_back(old, names)
                 self._drop(names)
+                self._go_on(at_once=True)
         upcasters = in_force.upcasters.and_then(more)
         new = self._pipe.run(pointer.candidate(self._namespace, upcasters))
         store = RedisStore(self._url, Fixed(new, upcasters))
@@ -97,13 +97,28 @@ class Replacement:
             records = self._catch_up(replay, projectors, old)
             report = self._audit(new, upcasters)
             records += self._catch_up(replay, projectors, old)
-            self._go_on(at_once=True)
-            for genesis in self._geneses:
-                self._pipe.run(pointer.hand_over(genesis, old, new, replay.end(genesis.partition)))
-            self._pipe.run(pointer.flip(self._namespace, new))
+            ends = [replay.end(genesis.partition) for genesis in self._geneses]
+        self._go_on(at_once=True)
+        self._put_in_force(old, new, ends)
         time.sleep(self._grace_s)
         self._drop(old)
         return Replaced(records, old.namespace, new.namespace, report)
+
+    def _put_in_force(self, old: Names, new: Names, ends: Sequence[int]) -> None:
+        """Where that does not come to its end, the old one is opened again: by this, or by the next rebuild."""
+        try:
+            for genesis, end in zip(self._geneses, ends, strict=True):
+                self._pipe.run(pointer.hand_over(genesis, old, new, end))
+            self._pipe.run(pointer.flip(self._namespace, old, new))
+        except BaseException:
+            self._pipe.reset()
+            if self._pipe.run(Pointer(self._namespace).look()) == old:
+                self._take_back(old, new)
+            raise
+
+    def _take_back(self, old: Names, left: Names) -> None:
+        for genesis in self._geneses:
+            self._pipe.run(pointer.take_back(genesis.partition, old, left))
 
     def _replayed(self, partition: int, next_offset: int) -> None:
         self._go_on()

@@ -58,17 +58,19 @@ def test_what_is_in_force_says_how_the_log_is_read(pipe: Pipe) -> None:
     new, found = pipe.run(pointer.candidate("main", MOVED)), Pointer("main")
     assert pipe.run(found.look()) == OLD, "nobody reads it yet"
 
-    pipe.run(pointer.flip("main", new))
+    pipe.run(pointer.flip("main", OLD, new))
 
     assert pipe.run(found.look()) == new == Names("main-r1")
     assert found.upcasters == MOVED
     assert pipe.run(pointer.candidate("main", AS_WRITTEN)) == Names("main-r2")
+    assert pipe.run(pointer.left_over("main")) == [OLD, Names("main-r2")]
+    pipe.run(pointer.forget("main", OLD, 1))
     assert pipe.run(pointer.left_over("main")) == [Names("main-r2")]
 
 
 def test_a_namespace_of_a_newer_build_is_refused(pipe: Pipe, client: "redis.Redis") -> None:
     new = pipe.run(pointer.candidate("main", AS_WRITTEN))
-    pipe.run(pointer.flip("main", new))
+    pipe.run(pointer.flip("main", OLD, new))
     client.set(new.upcasters, '[{"upcaster":"later"}]')
 
     with pytest.raises(OtherProjection, match="run the build that made it"):
@@ -156,7 +158,7 @@ def test_a_store_stays_where_a_partition_was_opened_until_it_is_opened_again(
     worker.project(log.records[:5])
     new = pipe.run(pointer.candidate("main", MOVED))
     open_worker(redis_url, log, Fixed(new, MOVED))[0].project(log.records)
-    pipe.run(pointer.flip("main", new))
+    pipe.run(pointer.flip("main", OLD, new))
 
     worker.project(log.records)
     before = pipe.run(plans.checkpoint(OLD, 0))

@@ -17,10 +17,12 @@ from lastword_projector.audit.violations import GroundingInvariantViolation
 from lastword_projector.engine.upcasting import ChangePolicy, MoveKey, Upcasters
 from lastword_projector.migration import MigrationHalted
 from lastword_projector.rebuild import RebuildStopped
-from lastword_projector.replacement import Replaced
+from lastword_projector.replacement import Replaced, Replacement
 from lastword_projector.store import plans, pointer
+from lastword_projector.store.calls import Call
 from lastword_projector.store.names import Names, field_of
 from lastword_projector.store.pipe import Pipe
+from lastword_projector.store.ports import StoreUnavailable
 from lastword_schemas.errors import InvalidInput
 from lastword_schemas.partitions import partition_for
 from tests.support.running import RunningLastword
@@ -231,6 +233,40 @@ def test_a_rebuild_in_place_that_was_broken_off_is_done_again_either_way(
     eventually(lambda: own.get("/readyz").status_code == 200, "reads to be answered again")
     assert own.value(ADA, "theme")["state"]["value"] == "dark"
     assert make_auditor(own.worker_settings, own.log).audit().violations == []
+
+
+def test_where_putting_it_in_force_fails_the_old_one_goes_on(
+    own: RunningLastword, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> Any:
+        yield [Call(("NO-SUCH-COMMAND",), list)]
+
+    with monkeypatch.context() as patched:
+        patched.setattr("lastword_projector.store.pointer.flip", fails)
+        with pytest.raises(StoreUnavailable, match="unknown command"):
+            replace(own)
+
+    assert in_force(own, client) == namespace(own)
+    again = own.publisher.set(ADA, "global", "any", "again")
+    assert own.value(ADA, "any", at_least=str(again), wait_ms=30_000)["state"]["value"] == "again"
+
+
+def test_an_old_namespace_that_nobody_dropped_is_dropped_by_the_next_rebuild(
+    own: RunningLastword, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(self: Replacement, names: Names) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Replacement, "_drop", dies)
+        with pytest.raises(KeyboardInterrupt):
+            replace(own)
+    assert in_force(own, client) == f"{namespace(own)}-r1"
+    assert list(client.scan_iter(f"lw:{namespace(own)}:{{p*"))
+
+    replace(own)
+
+    assert not list(client.scan_iter(f"lw:{namespace(own)}:{{p*"))
 
 
 def test_two_rebuilds_at_once_are_refused(own: RunningLastword, client: Any) -> None:

@@ -139,8 +139,9 @@ def end(namespace: str) -> Plan[None]:
     yield [Call(("UNLINK", _lock(namespace)), int)]
 
 
-def flip(namespace: str, new: Names) -> Plan[None]:
-    """From now on `new` is in force."""
+def flip(namespace: str, old: Names, new: Names) -> Plan[None]:
+    """From now on `new` is in force, and `old` is left over."""
+    yield [Call(("SADD", _candidates(namespace), old.namespace), int)]
     yield [Call(("SET", current_name(namespace), new.namespace), _text)]
 
 
