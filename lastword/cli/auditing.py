@@ -34,7 +34,9 @@ def audit(
     rate: Annotated[
         float | None, typer.Option(min=1, help="At most so many records, entries and events a second.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Take the sample that an earlier audit took.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**32 - 1, help="Take the sample that an earlier audit took.")
+    ] = None,
     metrics: Annotated[
         Path | None, typer.Option(help="Write the figures there, for Prometheus' textfile collector.")
     ] = None,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from lastword_projector.audit.choice import END, OneOwner, Range
+from lastword_projector.audit.choice import END, SEEDS, OneOwner, Range
 from lastword_projector.audit.log_reader import LogReader
 from lastword_projector.audit.pace import Pace
 from lastword_projector.audit.passing import OnEntry, Pass, Shared
@@ -55,7 +55,7 @@ class Auditor:
     ) -> None:
         """`pace` counts records of the log, and owners' entries and events. Without a `seed` a sample is any sample."""
         self._config, self._topic, self._geneses = config, topic, geneses
-        self._seed = random.randrange(END) if seed is None else seed
+        self._seed = random.randrange(SEEDS) if seed is None else seed
         self._most_records = most_records
         self._pointer = names if isinstance(names, Pointer) else Fixed(names)
         self.report = Report(geneses[0].log_id, self._pointer.namespace, self._seed)

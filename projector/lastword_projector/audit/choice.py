@@ -11,6 +11,8 @@ from typing import Final, Protocol
 
 END: Final = 1 << 64
 """Above every owner's number."""
+SEEDS: Final = 1 << 32
+"""Above every seed."""
 
 
 class Choice(Protocol):
