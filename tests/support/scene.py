@@ -24,6 +24,7 @@ from lastword_projector.engine.changes import Changed, changes_of, told
 from lastword_projector.store import outbox, plans
 from lastword_projector.store.names import Names
 from lastword_projector.store.pipe import Pipe
+from lastword_projector.store.pointer import Pointer
 from lastword_projector.store.ports import StoreUnavailable
 from lastword_schemas import jsontext
 from lastword_schemas.partitions import partition_for
@@ -127,6 +128,11 @@ class Scene(RunningLastword):
         """All that were ever started, also the dead ones."""
         self._pipe = Pipe(redis_url)
 
+    @property
+    def names(self) -> Names:
+        """Of the namespace in force."""
+        return self._pipe.run(Pointer(self.worker_settings.namespace).look())
+
     def start_worker(self, make: MakeWorker | None = None) -> None:
         """Start one more worker in the group."""
         assert make is None, "a worker here is a process"
@@ -166,7 +172,8 @@ class Scene(RunningLastword):
             assert jsontext.parse(record.value() or b"")["event_id"] == said.receipt.event_id
         ends = [len(records) for records in logged]
         self.until(lambda: [self._next(number) for number in range(len(ends))] == ends, f"{ends} to be projected")
-        compared = folding.compare(self.worker_settings, self.log)
+        settings = self.worker_settings.model_copy(update={"namespace": self.names.namespace})
+        compared = folding.compare(settings, self.log)
         assert all(sort.holds for sort in compared), ", ".join(map(str, compared))
         for owner, number in load.last.items():
             events = self.counted(owner)
@@ -188,7 +195,7 @@ class Scene(RunningLastword):
     @property
     def untold(self) -> int:
         """Commits whose changes wait in the outboxes."""
-        names = Names(self.worker_settings.namespace)
+        names = self.names
         return sum(self._pipe.run(outbox.length(names, partition)) for partition in range(self.log.partitions))
 
     def changes_of(self, owners: Iterable[str]) -> list[list[bytes]]:
@@ -196,14 +203,14 @@ class Scene(RunningLastword):
         found: list[list[Changed]] = [[] for _ in range(self.log.partitions)]
         for owner in owners:
             partition = partition_for(owner, self.log.partitions)
-            read = self._pipe.run(plans.history(Names(self.worker_settings.namespace), partition, owner))
+            read = self._pipe.run(plans.history(self.names, partition, owner))
             found[partition] += [one for record in read.records for one in changes_of(owner, record)]
         in_order = [sorted(some, key=lambda one: (one.sequence, one.part)) for some in found]
         return [[told(self.log.log_id, one) for one in some] for some in in_order]
 
     def checkpoint_name(self, partition: int) -> str:
         """The Redis key of a checkpoint."""
-        return Names(self.worker_settings.namespace).of(partition).checkpoint
+        return self.names.of(partition).checkpoint
 
     def _start_worker(self, settings: WorkerSettings) -> None:
         self.workers.append(WorkerProcess(f"worker-{len(self.workers)}", settings, self.directory))
@@ -217,7 +224,7 @@ class Scene(RunningLastword):
 
     def _next(self, partition: int) -> int:
         try:
-            stored = self._pipe.run(plans.checkpoint(Names(self.worker_settings.namespace), partition))
+            stored = self._pipe.run(plans.checkpoint(self.names, partition))
         except StoreUnavailable:
             return -1
         return -1 if stored is None else offset_of(stored.next_sequence)
