@@ -113,7 +113,8 @@ def _show(report: "Report", *, sampled: bool) -> None:
         out.print()
         if (more := report.count - _SHOWN) > 0:
             out.print(Text(f"and {more:,} more; --json names {len(report.violations):,}", style="red"))
-    verdict = ("grounded ", "green") if not report.count else (f"{report.count:,} violations ", "bold red")
+    found = f"{report.count:,} {'violation' if report.count == 1 else 'violations'} in "
+    verdict = (found, "bold red") if report.count else ("grounded ", "green")
     rate = (report.entries + report.events) / max(report.seconds, 0.001)
     told = (
         f"{report.entries:,} entries and {report.events:,} events of {report.owners:,} owners, "

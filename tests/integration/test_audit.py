@@ -372,6 +372,7 @@ def test_a_sample_has_the_size_that_was_asked_for_and_comes_again_with_its_seed(
         assert two.violations == []
         assert 1 <= two.owners <= PARTITIONS
         assert (two.owners, two.entries) == (again.owners, again.entries)
+        assert make_auditor(settings, log, seed=seed).audit(Sample(owners=1)).owners == 1
     none = make_auditor(settings, log, seed=1).audit(Sample(share=1e-9))
     assert (none.owners, none.violations) == (0, [])
 

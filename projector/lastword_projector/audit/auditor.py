@@ -1,6 +1,7 @@
 """The audit of a namespace, partition by partition, beside running workers."""
 
 import contextlib
+import math
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -97,14 +98,14 @@ class Auditor:
         log.begin(partition)
         Pass(self._shared, log, recomputed).run(also=[owner])
 
-    def _shares(self, partitions: list[int], owners: int | None) -> list[tuple[int, int | None]]:
-        """How many owners of each partition: all, or their share of so many; partitions with none are left out."""
+    def _shares(self, partitions: list[int], owners: int | None) -> Iterator[tuple[int, int | None]]:
+        """How many owners of each partition: all, or, in any order, an equal share of those still to be found."""
         if owners is None:
-            return [(partition, None) for partition in partitions]
-        order = random.Random(self._seed).sample(partitions, len(partitions))
-        each, more = divmod(owners, len(order))
-        shares = [(partition, each + (place < more)) for place, partition in enumerate(order)]
-        return [(partition, share) for partition, share in sorted(shares) if share]
+            yield from ((partition, None) for partition in partitions)
+            return
+        for place, partition in enumerate(random.Random(self._seed).sample(partitions, len(partitions))):
+            if (left := owners - self.report.owners) > 0:
+                yield partition, math.ceil(left / (len(partitions) - place))
 
     def _audit(self, log: LogReader, partition: int, passes: Callable[[], object]) -> None:
         report, names = self.report, self._shared.pipe.run(self._pointer.look())
