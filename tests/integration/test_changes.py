@@ -9,6 +9,7 @@ import pytest
 
 from lastword.running import run_rebuild
 from lastword_producers.kafka_log import create_log
+from lastword_projector.worker import relay
 from lastword_query_api import subscriber
 from lastword_schemas.changes import Change
 from lastword_schemas.positions import PositionToken, owner_digest
@@ -46,6 +47,19 @@ def nothing_waits(lastword: RunningLastword) -> None:
 
 def token(lastword: RunningLastword, owner: str, sequence: int) -> str:
     return str(PositionToken(lastword.log.log_id, owner_digest(owner), sequence))
+
+
+def test_a_worker_that_is_far_behind_folds_first_and_tells_afterwards(
+    lastword: RunningLastword, ada: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing_waits(lastword)
+    monkeypatch.setattr(relay, "_FAR_BEHIND", -1)
+    lastword.projected([lastword.publisher.set(ada, "global", "any", "dark")])
+    lastword.until(lambda: lastword.worker.status.outbox_commits == 1, "the change to wait")
+    assert on_the_topic(lastword, ada) == []
+    monkeypatch.setattr(relay, "_MOST_WAITING", 1)
+    nothing_waits(lastword)
+    assert len(on_the_topic(lastword, ada)) == 1
 
 
 def test_a_change_says_that_and_where_and_never_the_value(lastword: RunningLastword, ada: str) -> None:

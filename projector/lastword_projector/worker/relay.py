@@ -1,4 +1,8 @@
-"""The relay: takes changes from the outbox in Redis to their topic, beside the folding and never in its way."""
+"""The relay: takes changes from the outbox in Redis to their topic, beside the folding and never in its way.
+
+A worker that is far behind the log folds first: what it changes meanwhile is old news to everybody, and telling it
+takes the same processor as folding does. Only as much as `_MOST_WAITING` commits may wait for that in Redis.
+"""
 
 import contextlib
 import logging
@@ -25,6 +29,11 @@ _SLICE = 16
 _ASIDE_EVERY, _ASIDE_S = 40, 0.0001
 """After so many changes the folding thread may go on: else Python lets it wait for 5 ms after each of its calls."""
 _LOOK_EVERY_S = 1.0
+_FAR_BEHIND = 10_000
+"""Records: while the worker is further behind the log, changes wait."""
+_MOST_WAITING = 2_000
+"""Commits whose changes wait for that: about 70 bytes and the names of each change, some 50 MB in all."""
+_STAND_BACK_S = 0.2
 _BACK_OFF_S = 1.0
 _FLUSH_S = 0.2
 _SLOW_S = 5.0
@@ -104,6 +113,10 @@ class Relay:
                 if stopping or time.monotonic() - looked_at > _LOOK_EVERY_S:  # what a dead worker has left, too
                     looked_at = time.monotonic()
                     woken |= self._look()
+                if self._stands_back() and not stopping:
+                    self._woken |= woken
+                    self._stop.wait(_STAND_BACK_S)
+                    continue
                 self._woken |= self._relay(sorted(woken))
                 self._note(None)
             except (StoreUnavailable, ChangesNotRelayed) as error:
@@ -115,6 +128,11 @@ class Relay:
             if not self._woken:
                 self._news.wait(_LOOK_EVERY_S)
         self._pipe.reset()
+
+    def _stands_back(self) -> bool:
+        """Whether the worker is so far behind that it had better fold alone."""
+        status = self._status
+        return status.records_behind > _FAR_BEHIND and status.outbox_commits < _MOST_WAITING
 
     def _look(self) -> set[int]:
         """The worker's partitions where something waits. Raises StoreUnavailable."""

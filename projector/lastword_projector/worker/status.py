@@ -51,17 +51,21 @@ class WorkerStatus:
         is_working = self.problem is None and self.unreachable is None
         return is_working and all(status.waits is None for status in list(self.partitions.values()))
 
+    @property
+    def records_behind(self) -> int:
+        """Records in the log that are not folded yet, as far as is known."""
+        return sum(status.records_behind or 0 for status in list(self.partitions.values()))
+
     def report(self, now_ms: int | None = None) -> dict[str, Any]:
         """The answer of `/healthz`."""
         now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
         partitions = dict(sorted(self.partitions.items()))
-        behind = [status.records_behind for status in partitions.values()]
         seconds = [status.seconds_behind(now) for status in partitions.values()]
         return {
             "status": "ok" if self.healthy else "failing",
             "problem": self.problem or self.unreachable,
             "group_protocol": self.group_protocol,
-            "records_behind": sum(count for count in behind if count is not None),
+            "records_behind": self.records_behind,
             "seconds_behind": max((age for age in seconds if age is not None), default=0.0),
             "outbox_commits": self.outbox_commits,
             "changes_wait": self.changes_wait,

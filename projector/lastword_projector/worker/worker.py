@@ -36,6 +36,7 @@ _log = logging.getLogger(__name__)
 _CHUNK = 4_000
 _POLL_S = 0.1
 _HINT_EVERY_S = 2.0
+_END_EVERY_S = 0.2
 _LOOK_EVERY_S = 1.0
 _BACK_OFF_S = 1.0
 _ASK_S = 5.0
@@ -87,7 +88,7 @@ class Worker:
         self._projectors: dict[int, PartitionProjector] = {}
         self._broken: set[int] = set()
         self._sought: dict[int, int] = {}
-        self._hint_at = 0.0
+        self._hint_at = self._end_at = 0.0
         self._looked_at = 0.0
         self._looked: dict[int, int] = {}
         self.status = status or WorkerStatus()
@@ -161,6 +162,7 @@ class Worker:
             self._mend(stop)
         if self._idle_since is not None and time.monotonic() - self._idle_since > _REJOIN_S:
             self._join_again()
+        self._note_ends()
         self._hint()
 
     def _unsettled(self) -> list[int]:
@@ -380,17 +382,26 @@ class Worker:
         status.next_offset, status.recorded_at = projector.next_offset, projector.recorded_at
         status.waits = projector.waits.message if projector.waits else None
 
+    def _note_ends(self) -> None:
+        """Look how far the log is, as of the last fetch; now and then."""
+        now = time.monotonic()
+        if now - self._end_at < _END_EVERY_S:
+            return
+        self._end_at = now
+        for partition, status in self.status.partitions.items():
+            _, high = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), cached=True)
+            status.log_end = max(high, status.next_offset) if high >= 0 else None
+
     def _hint(self, *, force: bool = False) -> None:
-        """Tell Kafka how far we are, and look how far the log is; now and then."""
+        """Tell Kafka how far we are; now and then."""
         now = time.monotonic()
         if not force and now - self._hint_at < _HINT_EVERY_S:
             return
         self._hint_at = now
-        offsets = []
-        for partition, status in self.status.partitions.items():
-            _, high = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), cached=True)
-            status.log_end = max(high, status.next_offset) if high >= 0 else None
-            offsets.append(TopicPartition(self._topic, partition, status.next_offset))
+        offsets = [
+            TopicPartition(self._topic, partition, status.next_offset)
+            for partition, status in self.status.partitions.items()
+        ]
         if offsets:
             try:
                 if force:
