@@ -461,7 +461,10 @@ class TestNeeds:
         assert theme is not None
         assert (theme.unresolved, theme.record.event_id) == (True, uuid.UUID(event_id(60)).bytes)
 
-    def test_events_that_were_forgotten_are_asked_for_again(self, log: Log) -> None:
+    def test_events_are_known_for_a_while_and_then_asked_for_again(
+        self, log: Log, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(projection_module, "_MOST_EVENTS", 1)
         log.set(ADA, "tone", "brief")
         projection = Projection(0, log.genesis)
         for record in log.records[:2]:
@@ -472,7 +475,28 @@ class TestNeeds:
         projection.apply(read)
         assert projection.needs([read]) == Needs([], [])
         projection.forget_events()
+        assert projection.needs([read]) == Needs([], [])
+        projection.load({("somebody", b"else"): None})
+        projection.forget_events()
         assert projection.needs([read]) == Needs(needs.events, [])
+
+    def test_what_was_folded_is_a_first_copy_also_where_it_is_among_the_older_events(
+        self, log: Log, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(projection_module, "_MOST_EVENTS", 1)
+        first = log.set(ADA, "tone", "brief", event_id=event_id(1))
+        log.set(ADA, "tone", "brief", event_id=event_id(1))
+        projection = Projection(0, log.genesis)
+        for record in log.records[:2]:
+            projection.apply(projection.read(record))
+        read, copy = (projection.read(record) for record in log.records[2:])
+        needs = projection.needs([read])
+        projection.load(dict.fromkeys(needs.events), dict.fromkeys(needs.entries))
+        projection.apply(read)
+        projection.forget_events()
+        copied = projection.apply(copy)
+        assert copied is not None
+        assert (copied.verdict, copied.related) == ("duplicate", (first.sequence,))
 
     def test_entries_can_be_forgotten_between_commits(self, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(projection_module, "_MOST_ENTRIES", 2)

@@ -33,6 +33,9 @@ FOLD_VERSION = 1
 """Version of verdict and fold; a namespace holds the work of exactly one."""
 _MOST_ENTRIES = 50_000
 """Entries of one partition that are held in memory."""
+_MOST_EVENTS = 500
+"""Events of one partition that are held in memory, twice so many at most: a candidate is most often of a turn that was
+just folded, and a retry of an event likewise."""
 
 
 class EventRef(NamedTuple):
@@ -138,6 +141,7 @@ class Projection:
         self.read = self._reader.read
         """Read a record of the partition, whatever has been folded: see `RecordReader`."""
         self._events: dict[tuple[str, bytes], Record | None] = {}
+        self._older_events: dict[tuple[str, bytes], Record | None] = {}
         self._entries: dict[tuple[str, str, str], Entry | None] = {}
         self._histories: dict[tuple[str, str, str], list[Record]] = {}
 
@@ -150,21 +154,23 @@ class Projection:
         """What these will surely ask for and is not there yet; loading it beforehand saves round trips."""
         events: dict[tuple[str, bytes], None] = {}
         entries: dict[tuple[str, str, str], None] = {}
-        known_events, known_entries = self._events, self._entries
+        known_events, older_events, known_entries = self._events, self._older_events, self._entries
         for read in reads:
             if (made := read.made) is not None:
                 owner, scope, key = place = read.place
-                if (ref := (owner, made.event_id)) not in known_events:
+                if (ref := (owner, made.event_id)) not in known_events and ref not in older_events:
                     events[ref] = None
-                if (source := made.source_event_id) is not None and (ref := (owner, source)) not in known_events:
-                    events[ref] = None
+                if (source := made.source_event_id) is not None:
+                    ref = (owner, source)
+                    if ref not in known_events and ref not in older_events:
+                        events[ref] = None
                 if key is not None and place not in known_entries:
                     entries[owner, scope, key] = None
                 for other in made.retires or ():
                     if (at := (owner, *other)) not in known_entries:
                         entries[at] = None
-            elif isinstance(item := read.item, Malformed) and (ref := (item.owner, item.event_id)) not in known_events:
-                events[ref] = None
+            elif isinstance(item := read.item, Malformed):
+                events[item.owner, item.event_id] = None
         return Needs(list(events), list(entries))
 
     def load(
@@ -196,8 +202,9 @@ class Projection:
         return changes
 
     def forget_events(self) -> None:
-        """Drop the events that were loaded or folded: the store will be asked again."""
-        self._events.clear()
+        """Drop the older ones of the events that were loaded or folded: the store will be asked again."""
+        if len(self._events) >= _MOST_EVENTS:
+            self._events, self._older_events = {}, self._events
 
     def apply(self, read: Read) -> Record | None:
         """Fold the next record; its history item if it is an event.
@@ -329,8 +336,10 @@ class Projection:
         return refusal
 
     def _first_copy(self, ref: tuple[str, bytes]) -> Record | None:
-        try:
+        if ref in self._events:
             return self._events[ref]
+        try:
+            return self._older_events[ref]
         except KeyError:
             raise NotLoaded(Needs(events=[EventRef(*ref)])) from None
 
