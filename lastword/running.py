@@ -38,8 +38,8 @@ _REQUESTS_END_S = 4
 """Seconds for requests under way when the API is stopped; with what its parts then take, the end comes within ten."""
 
 _COLLECT_AFTER = 50_000
-"""Objects that a worker makes between two looks for garbage in cycles. It makes hundreds of thousands a second that go by
-themselves, and keeps many in its caches, which Python would look through again and again."""
+"""Objects that a worker makes between two looks for garbage in cycles. It makes hundreds of thousands a second that go
+by themselves, and keeps many in its caches, which Python would look through again and again."""
 
 _log = logging.getLogger(__name__)
 
