@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _REQUESTS_END_S = 4
 """Seconds for requests under way when the API is stopped; with what its parts then take, the end comes within ten."""
 
-_COLLECT_AFTER = 50_000
+COLLECT_AFTER = 50_000
 """Objects that a worker makes between two looks for garbage in cycles. It makes hundreds of thousands a second that go
 by themselves, and keeps many in its caches, which Python would look through again and again."""
 
@@ -94,7 +94,7 @@ def run_worker(settings: WorkerSettings) -> None:
         status.problem = message
         _log.warning("%s", message)
 
-    gc.set_threshold(_COLLECT_AFTER, *gc.get_threshold()[1:])
+    gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])
     stop = threading.Event()
     with _told_by_signals(stop.set), HealthServer(status, settings.worker_host, settings.worker_port) as health:
         _log.info("/healthz on port %d", health.port)

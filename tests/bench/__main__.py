@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from lastword.process import LocalServiceError
 from lastword_schemas.errors import LastwordError
-from tests.bench import audit, changes, cldr, client, install, latency, projection, sgd, size
+from tests.bench import audit, changes, cldr, client, hotpath, install, latency, projection, sgd, size
 from tests.bench.bench import BenchStopped, Options
 from tests.bench.data import check_folder
 from tests.bench.show import figure, machine, note
@@ -20,6 +20,7 @@ BENCHES = {
     "sgd": sgd.BENCH,
     "cldr": cldr.BENCH,
     "projection": projection.BENCH,
+    "hotpath": hotpath.BENCH,
     "latency": latency.BENCH,
     "client": client.BENCH,
     "size": size.BENCH,

@@ -40,6 +40,8 @@ FIRST_BAR = 0.8
 FAUST_RUNS, FAUST_BAR = 3, 5.0
 _FAUST_S = 180
 _PIPELINE = 1_000
+DECLARED = "".join(f'[keys."key{number}"]\npolicy = "latest"\nmin_authority = "inferred"\n' for number in range(KEYS))
+"""The registry file of `mix`."""
 _CAS = """
 local value = redis.call('HGET', KEYS[1], ARGV[1])
 if value and string.sub(value, 1, 23) >= ARGV[2] then return 0 end
@@ -50,15 +52,12 @@ return 1
 
 def run(options: Options) -> bool:
     """Print the ratios; whether their median reaches the first bar."""
-    declared = "".join(
-        f'[keys."key{number}"]\npolicy = "latest"\nmin_authority = "inferred"\n' for number in range(KEYS)
-    )
     with open_stage(options.broker) as stage:
         figure(stage.versions)
         with redis.Redis.from_url(stage.redis_url) as client:
             client.config_set("appendonly", "yes")
             client.config_set("appendfsync", "everysec")
-        with Pipeline(stage, "projection", parse_registry_file(declared), partitions=options.partitions) as pipeline:
+        with Pipeline(stage, "projection", parse_registry_file(DECLARED), partitions=options.partitions) as pipeline:
             pipeline.publish_mix(list(mix(random.Random(options.seed))))
             return _compare(stage, pipeline)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench import client, latency, size
+from tests.bench import client, hotpath, latency, projection, size
 from tests.bench.bench import Options
 from tests.support.services import require_local_kafka
 
@@ -246,6 +246,14 @@ def small(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     monkeypatch.setattr(size, "READ_BLOCK_MS", 1e6)
     monkeypatch.setattr(size, "SIZES", {1: 10.0, 8: 10.0})
     return monkeypatch
+
+
+def test_hotpath_says_where_the_time_goes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(projection, "EVENTS", 500)
+    assert hotpath.run(Options(Path(), partitions=4))
+    said = capsys.readouterr().out
+    assert re.search(r"hotpath: Python [\d.]+ us/event \(take [\d.]+, fold [\d.]+, settle [\d.]+\); Redis [\d.]+", said)
+    assert re.search(r"evalsha [\d.]+ us/event in \d+ calls", said)
 
 
 def test_size_counts_all_keys_and_holds_within_its_bars(
