@@ -16,6 +16,7 @@ import lastword
 import lastword.conformance as conformance
 import lastword.testing as testing
 from lastword.client.drafts import Drafts, EventOptions, SetOptions, StatementOptions, SuggestionOptions, TurnOptions
+from lastword.client.finding import SearchOptions
 from lastword_producers import publisher
 from lastword_producers.broker import KafkaSettings
 
@@ -44,6 +45,9 @@ def page() -> str:
         "### Options of writes\n",
         "What `set`, `delete`, `say` and `suggest` take besides.\n",
         *(_options(options) for options in _OPTIONS),
+        "### Options of searches\n",
+        "What `search` takes besides.\n",
+        _options(SearchOptions),
         "\n## `lastword`: errors\n",
         "\n".join(_errors(errors)),
         "\n## `lastword.testing`: a lastword in memory\n",

@@ -18,6 +18,8 @@ from lastword_query_api.change_routes import changes_router
 from lastword_query_api.changes import Changes
 from lastword_query_api.readings import ReaderPort, Readings
 from lastword_query_api.routes import read_router
+from lastword_query_api.search.routes import search_router
+from lastword_query_api.search.searches import Searches
 from lastword_schemas.errors import LastwordError
 from lastword_schemas.model import Answer
 
@@ -58,6 +60,11 @@ class Parts(Protocol):
         ...
 
     @property
+    def searches(self) -> Searches:
+        """Answers searches."""
+        ...
+
+    @property
     def changes(self) -> Changes:
         """Streams changes."""
         ...
@@ -84,6 +91,7 @@ def create_app(parts: Parts) -> FastAPI:
     )
     app.include_router(write_router(lambda _: parts.get_desk()))
     app.include_router(read_router(lambda _: parts.readings))
+    app.include_router(search_router(lambda _: parts.searches))
     app.include_router(changes_router(lambda _: parts.changes))
     _add_health(app, parts)
     answer_with_problems(app)

@@ -17,6 +17,7 @@ from lastword_projector.store.runners import AwaitingRunner
 from lastword_query_api.changes import Changes
 from lastword_query_api.kafka_changes import KafkaChanges, NoChanges
 from lastword_query_api.readings import Readings
+from lastword_query_api.search.searches import Searches
 from lastword_schemas.errors import LastwordError
 
 _FOLLOW_S = 0.5
@@ -34,6 +35,7 @@ class LiveParts:
         runner = AwaitingRunner(settings.redis.get_secret_value())
         self.reader = Reader(runner, Pointer(settings.namespace))
         self.readings = Readings(self.reader)
+        self.searches = Searches(self.readings)
         kafka, topic = settings.kafka_settings, settings.changes_topic
         feed = KafkaChanges(kafka.client_config(), topic) if topic else NoChanges()
         self.changes = Changes(self.reader, self.readings.partition_of, feed, most=settings.max_streams)

@@ -1,4 +1,4 @@
-"""Commands that read: get, why, profile, history, changes."""
+"""Commands that read: get, why, profile, history, search, changes."""
 
 import sys
 from typing import Annotated, Any
@@ -12,6 +12,7 @@ from lastword_schemas import jsontext
 from lastword_schemas.answers import HistoryAnswer, InspectionRecord, ProfileAnswer, Reading, ValuesAnswer
 from lastword_schemas.changes import Change
 from lastword_schemas.identity import GLOBAL, scope_chain
+from lastword_schemas.search import SearchAnswer
 
 PANEL = "Read"
 
@@ -41,6 +42,7 @@ def add_to(app: typer.Typer) -> None:
     app.command(rich_help_panel=PANEL)(why)
     app.command(rich_help_panel=PANEL)(profile)
     app.command(rich_help_panel=PANEL)(history)
+    app.command(rich_help_panel=PANEL)(search)
     app.command(rich_help_panel=PANEL)(changes)
 
 
@@ -163,6 +165,53 @@ def history(
         render.console().print(render.events_table(answer.events))
     else:
         _note("nothing was ever said")
+    _say_how_far(answer, answer.next_page)
+
+
+def search(
+    owner: Owner,
+    query: Annotated[str, typer.Argument(help="A question or a task, in any words.", show_default=False)],
+    scope: Scope = GLOBAL,
+    everywhere: Annotated[
+        bool, typer.Option("--everywhere", help="Every scope by itself, not this and global.")
+    ] = False,
+    past: Annotated[bool, typer.Option("--history", help="Also values that no longer apply.")] = False,
+    groups: Annotated[
+        str | None, typer.Option("--groups", help="Only keys of these groups: names with commas.", show_default=False)
+    ] = None,
+    as_of: AsOf = None,
+    known_at: KnownAt = None,
+    at_least: AtLeast = None,
+    no_fallback: NoFallback = False,
+    limit: Limit = 3,
+    page: Page = None,
+    json: Json = False,
+) -> None:
+    """The records nearest to a question, of those that apply."""
+    with connect() as api:
+        text = api.get(
+            "/v1/search",
+            owner=owner,
+            query=query,
+            scope=scope,
+            fallback=not no_fallback,
+            everywhere=everywhere,
+            include="history" if past else None,
+            groups=groups,
+            as_of=as_of,
+            known_at=known_at,
+            limit=limit,
+            page=page,
+            **_demand(at_least),
+        )
+    if json:
+        render.print_json(text)
+        return
+    answer = SearchAnswer.model_validate_json(text)
+    if answer.hits:
+        render.console().print(render.hits_table(answer.hits))
+    else:
+        _note(f"nothing was found among {answer.considered} records that apply")
     _say_how_far(answer, answer.next_page)
 
 

@@ -12,6 +12,7 @@ from lastword_schemas import jsontext
 from lastword_schemas.answers import EventAnswer, InspectionRecord, Rule, State, Status, Version, Words
 from lastword_schemas.changes import Change
 from lastword_schemas.model import instant_text
+from lastword_schemas.search import Hit
 
 _PIPE_WIDTH: Final = 120
 BEFORE_THE_LOG: Final = "before the log"
@@ -113,6 +114,26 @@ def profile_table(records: list[InspectionRecord]) -> Table:
             since_text(record.state),
             "" if source is None else str(source.source_sequence),
             record.selection.rule.value,
+        )
+    return made
+
+
+def hits_table(hits: list[Hit]) -> Table:
+    """What a search found, one a line."""
+    made = table("scope", "key", "value", "status", "said (UTC)", "sequence", "score", "by")
+    for hit in hits:
+        value = Text(value_text(hit.fact.value))
+        if hit.resolution_state == "unresolved":
+            value.append(" (unresolved)", style="red")
+        made.add_row(
+            clean(hit.fact.scope),
+            clean(hit.fact.key),
+            value,
+            styled(hit.status),
+            time_text(hit.updated_at) or BEFORE_THE_LOG,
+            str(hit.source_sequence),
+            f"{hit.score:.2f}",
+            clean(", ".join(hit.why.matched)),
         )
     return made
 

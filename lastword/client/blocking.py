@@ -22,6 +22,7 @@ from lastword.client.drafts import (
     TurnOptions,
 )
 from lastword.client.errors import NotProjectedYet, WrongLog
+from lastword.client.finding import SearchOptions, search_options
 from lastword.client.receipts import Receipt, read_receipt, receipt_of
 from lastword.client.values import Value, value_of
 from lastword_schemas import limits, positions
@@ -38,6 +39,7 @@ from lastword_schemas.answers import (
 )
 from lastword_schemas.errors import LastwordError
 from lastword_schemas.identity import GLOBAL, Owner
+from lastword_schemas.search import SearchAnswer
 from lastword_schemas.verdicts import Outcome
 
 T = TypeVar("T")
@@ -214,6 +216,28 @@ class Memory(Bound):
         query = {"scope": scope, "everything": everything or None}
         pages = self._pages("/v1/profile", ProfileAnswer, query, as_of, known_at, at_least, None)
         return [value_of(record) for page in pages for record in page.entries]
+
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int = 3,
+        page: str | None = None,
+        fallback: bool = True,
+        **options: Unpack[SearchOptions],
+    ) -> SearchAnswer:
+        """The records nearest to a question or a task, the nearest first, of those that apply in this scope.
+
+        `answer.hits` are at most `limit`; the `page` that its `next_page` names goes on. Where this scope has no entry
+        of a key the global one is looked at (`fallback`). Errors as of `get`.
+        """
+        wanted = {"limit": limit, "page": page, **search_options(options)}
+        call = calls.search(
+            self.owner, self._scope, query, wanted, fallback=fallback, demand=self._demand(options.get("at_least"))
+        )
+        answer: SearchAnswer = self._read(SearchAnswer, self._ask(call))
+        self._note(answer.position_token)
+        return answer
 
     def history(
         self,

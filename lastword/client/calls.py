@@ -83,6 +83,20 @@ def values(
     return Call("POST", "/v1/values/read", body=body, demand=demand)
 
 
+def search(
+    owner: str, scope: str, query: str, wanted: Mapping[str, Any], *, fallback: bool, demand: Demand | None
+) -> Call:
+    """The records nearest to a question. Parameters that are None are left out."""
+    scopes = list(scope_chain(scope)) if fallback else [scope]
+    body = {"owner": owner, "scopes": scopes, "query": query}
+    return Call(
+        "POST",
+        "/v1/search",
+        body=body | {name: one for name, one in wanted.items() if one is not None},
+        demand=demand,
+    )
+
+
 def listing(path: str, query: Mapping[str, Any], demand: Demand | None) -> Call:
     """A page of `/v1/profile` or `/v1/history`. Parameters that are None are left out."""
     return Call("GET", path, _texts({name: one for name, one in query.items() if one is not None}), demand=demand)

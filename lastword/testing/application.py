@@ -12,6 +12,7 @@ from lastword.testing.transport import Application, Message, Receive, Send
 from lastword_producers.desk import Desk
 from lastword_query_api.changes import Changes
 from lastword_query_api.readings import ReaderPort, Readings
+from lastword_query_api.search.searches import Searches
 
 _parts: ContextVar[Parts] = ContextVar("lastword parts")
 
@@ -26,6 +27,10 @@ class _PartsOfTheRequest:
     @property
     def readings(self) -> Readings:
         return _parts.get().readings
+
+    @property
+    def searches(self) -> Searches:
+        return _parts.get().searches
 
     @property
     def changes(self) -> Changes:

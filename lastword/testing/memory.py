@@ -24,6 +24,7 @@ from lastword_producers.desk import Desk
 from lastword_projector.engine.projection import DeadLetter
 from lastword_query_api.changes import Changes
 from lastword_query_api.readings import Readings
+from lastword_query_api.search.searches import Searches
 from lastword_schemas.identity import Owner
 
 URL: Final = "http://lastword.memory"
@@ -210,6 +211,7 @@ class _MemoryParts:
         self._store, self._partitions = store, partitions
         self._changes: WeakKeyDictionary[asyncio.AbstractEventLoop, Changes] = WeakKeyDictionary()
         self.readings = Readings(reader, now_micros=clock.micros)
+        self.searches = Searches(self.readings)
         self._desk = Desk(writer, reader, now=clock.now)
 
     @property

@@ -49,6 +49,11 @@ class UnknownEvent(LastwordError):
 class ReaderPort(Protocol):
     """What the reads need of a store. Every method raises StoreUnavailable."""
 
+    @property
+    def namespace(self) -> str:
+        """The projection that a method that is called now reads."""
+        ...
+
     async def checkpoint(self, partition: int) -> Checkpoint | None:
         """How far the partition is projected."""
         ...
@@ -75,6 +80,10 @@ class ReaderPort(Protocol):
 
     async def history(self, partition: int, owner: str) -> HistoryRead:
         """All of an owner's records up to the checkpoint."""
+        ...
+
+    async def last_record(self, partition: int, owner: str) -> HistoryRead:
+        """The last of an owner's records; above the checkpoint where that was set back."""
         ...
 
     async def event(self, partition: int, owner: str, event_id: bytes) -> Record | None:
@@ -106,13 +115,13 @@ class Readings:
         *,
         now_micros: Callable[[], int] = lambda: time.time_ns() // 1000,
     ) -> None:
-        self._reader, self._now = reader, now_micros
+        self.reader, self.now = reader, now_micros
         self._partitions: int | None = None
 
     async def partition_of(self, owner: str) -> int:
         """The owner's partition. Raises NotProjected before the first projection of this log."""
         if self._partitions is None:
-            checkpoint = await self._reader.checkpoint(0)
+            checkpoint = await self.reader.checkpoint(0)
             if checkpoint is None:
                 raise _nothing(0)
             self._partitions = checkpoint.genesis.partitions
@@ -127,7 +136,7 @@ class Readings:
         self, asked: Asked, *, scope: str | None, everything: bool, limit: int, page: str | None
     ) -> ProfileAnswer:
         """A page of an owner's entries; the ones that apply, or also tombstones and expired ones."""
-        place = _Page.parse(page, ("profile", asked, scope, everything))
+        place = Page.parse(page, ("profile", asked, scope, everything))
         reading, checkpoint, entries, moment = await self._state(asked, None, place)
         after = None if place is None else tuple(place.after)
         wanted = sorted(
@@ -144,13 +153,13 @@ class Readings:
         more = None
         if len(wanted) > limit:
             last = wanted[limit - 1]
-            more = _Page(reading.known_at, moment, list(last)).text(("profile", asked, scope, everything))
+            more = Page(reading.known_at, moment, list(last)).text(("profile", asked, scope, everything))
         return ProfileAnswer(**dict(reading), entries=shown, next_page=more)
 
     async def versions(self, asked: Asked, scope: str, key: str, *, limit: int, page: str | None) -> HistoryAnswer:
         """A page of a key's versions, in source order."""
-        place = _Page.parse(page, ("versions", asked, scope, key))
-        reading, _, records, resolved = await self._records(asked, place)
+        place = Page.parse(page, ("versions", asked, scope, key))
+        reading, _, records, resolved = await self.records(asked, place)
         counting = [
             part
             for record in records
@@ -161,7 +170,7 @@ class Readings:
         first = 0 if place is None else place.number
         more = None
         if len(found) > first + limit:
-            place = _Page(reading.known_at, resolved.moment, [str(first + limit)])
+            place = Page(reading.known_at, resolved.moment, [str(first + limit)])
             more = place.text(("versions", asked, scope, key))
         page_of = found[first : first + limit]
         return HistoryAnswer(**dict(reading), scope=scope, key=key, versions=page_of, next_page=more)
@@ -173,8 +182,8 @@ class Readings:
 
         Of one scope or key: its events, and the deletes of it that events of other keys brought.
         """
-        place = _Page.parse(page, ("events", asked, scope, key))
-        reading, checkpoint, records, resolved = await self._records(asked, place)
+        place = Page.parse(page, ("events", asked, scope, key))
+        reading, checkpoint, records, resolved = await self.records(asked, place)
         within = [
             record
             for record in records
@@ -196,7 +205,7 @@ class Readings:
         ]
         more = None
         if len(wanted) > first + limit:
-            place = _Page(reading.known_at, resolved.moment, [str(first + limit)])
+            place = Page(reading.known_at, resolved.moment, [str(first + limit)])
             more = place.text(("events", asked, scope, key))
         return HistoryAnswer(**dict(reading), scope=scope, key=key, events=shown, next_page=more)
 
@@ -205,10 +214,10 @@ class Readings:
         partition = await self.partition_of(asked.owner)
 
         async def look() -> EntriesRead:
-            return EntriesRead(await self._reader.checkpoint(partition), {})
+            return EntriesRead(await self.reader.checkpoint(partition), {})
 
-        _, checkpoint = await self._await_demand(asked, partition, look)
-        record = await self._reader.event(partition, asked.owner, uuid.UUID(event_id).bytes)
+        _, checkpoint = await self.await_demand(asked, partition, look)
+        record = await self.reader.event(partition, asked.owner, uuid.UUID(event_id).bytes)
         if record is None:
             raise UnknownEvent(
                 f"no event with this id is projected for this owner (the projection is at sequence "
@@ -224,21 +233,21 @@ class Readings:
         return reading, [answering.inspection(reading, checkpoint, entries, scopes, key, moment) for key in keys]
 
     async def _state(
-        self, asked: Asked, wanted: Sequence[tuple[str, str]] | None, place: "_Page | None" = None
+        self, asked: Asked, wanted: Sequence[tuple[str, str]] | None, place: "Page | None" = None
     ) -> tuple[Reading, Checkpoint, answering.Entries, int]:
         """Entries within the boundary: from the profile if it is open, else folded from history."""
         if asked.boundary.is_open and place is None:
             partition = await self.partition_of(asked.owner)
-            found, checkpoint = await self._await_demand(
-                asked, partition, lambda: self._reader.entries(partition, asked.owner, wanted)
+            found, checkpoint = await self.await_demand(
+                asked, partition, lambda: self.reader.entries(partition, asked.owner, wanted)
             )
             reading = answering.reading_of(
                 asked.owner, checkpoint, known_at=checkpoint.last_sequence, from_profile=True
             )
-            return reading, checkpoint, answering.from_profile(found.entries), self._now()
+            return reading, checkpoint, answering.from_profile(found.entries), self.now()
         if wanted is not None and place is None and not isinstance(asked.boundary.as_of, datetime):
             return await self._state_at(asked, asked.boundary.as_of, wanted)
-        reading, checkpoint, records, resolved = await self._records(asked, place)
+        reading, checkpoint, records, resolved = await self.records(asked, place)
         chosen = None if wanted is None else frozenset(wanted)
         entries = answering.from_history(records, as_of=resolved.as_of, known_at=resolved.known_at, wanted=chosen)
         return reading, checkpoint, entries, resolved.moment
@@ -249,31 +258,31 @@ class Readings:
         """Entries within a boundary of sequences, without reading through a long history."""
         partition = await self.partition_of(asked.owner)
         known_at = asked.boundary.known_at
-        found, checkpoint = await self._await_demand(
+        found, checkpoint = await self.await_demand(
             asked,
             partition,
-            lambda: self._reader.state_at(partition, asked.owner, wanted, as_of=as_of, known_at=known_at),
+            lambda: self.reader.state_at(partition, asked.owner, wanted, as_of=as_of, known_at=known_at),
         )
-        resolved = resolve(asked.boundary, [found.last] if found.last else [], checkpoint, self._now())
+        resolved = resolve(asked.boundary, [found.last] if found.last else [], checkpoint, self.now())
         reading = _bounded_reading(asked.owner, checkpoint, resolved)
         entries = {at: answering.Found(entry, None) for at, entry in found.entries.items()}
         return reading, checkpoint, entries, resolved.moment
 
-    async def _records(
-        self, asked: Asked, place: "_Page | None" = None
+    async def records(
+        self, asked: Asked, place: "Page | None" = None
     ) -> tuple[Reading, Checkpoint, list[Record], Resolved]:
         """All of an owner's records and the boundary; of a later page the first page's boundary and moment."""
         partition = await self.partition_of(asked.owner)
-        found, checkpoint = await self._await_demand(
-            asked, partition, lambda: self._reader.history(partition, asked.owner)
+        found, checkpoint = await self.await_demand(
+            asked, partition, lambda: self.reader.history(partition, asked.owner)
         )
         boundary = asked.boundary if place is None else replace(asked.boundary, known_at=place.known_at)
-        resolved = resolve(boundary, found.records, checkpoint, self._now())
+        resolved = resolve(boundary, found.records, checkpoint, self.now())
         if place is not None:
             resolved = replace(resolved, moment=place.moment)
         return _bounded_reading(asked.owner, checkpoint, resolved), checkpoint, found.records, resolved
 
-    async def _await_demand(
+    async def await_demand(
         self, asked: Asked, partition: int, look: Callable[[], Awaitable[R]]
     ) -> tuple[R, Checkpoint]:
         """Look until the checkpoint of the same look meets the demand."""
@@ -289,13 +298,13 @@ class Readings:
             demanded = check_demand(asked.at_least, asked.owner, checkpoint)
             if checkpoint.last_sequence >= demanded:
                 return found, checkpoint
-            if waited or not await self._reader.wait_past(partition, demanded, asked.wait_ms / 1000):
+            if waited or not await self.reader.wait_past(partition, demanded, asked.wait_ms / 1000):
                 raise NotProjectedYet(checkpoint.last_sequence, demanded)
             waited = True
 
 
 @dataclass(frozen=True, slots=True)
-class _Page:
+class Page:
     """Where a page begins, and of which moment all pages of the reading are."""
 
     known_at: int
@@ -319,7 +328,7 @@ class _Page:
         return base64.urlsafe_b64encode(jsontext.dump(data).encode()).decode().rstrip("=")
 
     @classmethod
-    def parse(cls, text: str | None, question: tuple[Any, ...]) -> "_Page | None":
+    def parse(cls, text: str | None, question: tuple[Any, ...]) -> "Page | None":
         """The page that a `next_page` names; None for None. Raises InvalidInput."""
         if text is None:
             return None

@@ -1,7 +1,7 @@
 """The read routes. Identities travel in the query or the body, never in the path."""
 
 from collections.abc import Callable
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
 from fastapi import APIRouter, Request, Response
 from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
@@ -20,6 +20,7 @@ from lastword_schemas.model import Model
 from lastword_schemas.positions import DEMAND_PATTERN, parse_demand
 from lastword_schemas.problems import problem_docs
 from lastword_schemas.queries import header_docs, query_docs, read_query
+from lastword_schemas.search import SearchAnswer
 
 Limit = Annotated[int, Field(ge=1, le=limits.MAX_PAGE, description="items of one page")]
 Page = Annotated[str | None, Field(description="`next_page` of the answer before", json_schema_extra={"minLength": 1})]
@@ -105,7 +106,7 @@ class OutcomeQuery(Demanding):
     id: EventId = Field(examples=[examples.EVENT_ID])
 
 
-def _each(field: str, check: Callable[[str], str]) -> Callable[[list[str]], list[str]]:
+def each(field: str, check: Callable[[str], str]) -> Callable[[list[str]], list[str]]:
     """Check every item of a list; a complaint names its place."""
 
     def run(items: list[str]) -> list[str]:
@@ -119,19 +120,16 @@ def _each(field: str, check: Callable[[str], str]) -> Callable[[list[str]], list
     return run
 
 
-class ValuesRequest(Bounded):
-    """Body of `POST /v1/values/read`."""
+class BoundedBody(Bounded):
+    """What every read takes that has a body."""
 
     model_config = ConfigDict(strict=True)
 
-    scopes: Annotated[list[str], AfterValidator(_each("scopes", check_scope))] | None = Field(
+    scopes: Annotated[list[str], AfterValidator(each("scopes", check_scope))] | None = Field(
         default=None, min_length=1, max_length=limits.MAX_SCOPES_PER_READ
     )
     """The chain, first scope first; default: `scope`, then global."""
     scope: ScopeText = GLOBAL
-    keys: Annotated[list[str], AfterValidator(_each("keys", check_key))] = Field(
-        min_length=1, max_length=limits.MAX_KEYS_PER_READ
-    )
     as_of: str | int | None = None  # type: ignore[assignment]
     """A sequence (a number or its digits) or an RFC 3339 instant, inclusive."""
     known_at: str | int | None = None  # type: ignore[assignment]
@@ -145,10 +143,15 @@ class ValuesRequest(Bounded):
         raise InvalidInput(f"{info.field_name} is neither a whole number nor a text", field=info.field_name)
 
     @model_validator(mode="after")
-    def _one_chain(self) -> "ValuesRequest":
+    def _one_chain(self) -> Self:
         if self.scopes is not None and "scope" in self.model_fields_set:
             raise InvalidInput("scope and scopes: say one of them", field="scopes")
         return self
+
+    @property
+    def chain(self) -> tuple[str, ...]:
+        """The scope chain."""
+        return tuple(dict.fromkeys(self.scopes or scope_chain(self.scope)))
 
     def asked(self, boundary: Boundary | None = None) -> Asked:
         """The demand and the boundary, read. Raises InvalidInput."""
@@ -156,9 +159,17 @@ class ValuesRequest(Bounded):
         return super().asked(boundary or Boundary.parse(*texts))
 
 
-_DEMAND = header_docs(AT_LEAST, "the same as `at_least`; both are only allowed if they are equal")
+class ValuesRequest(BoundedBody):
+    """Body of `POST /v1/values/read`."""
+
+    keys: Annotated[list[str], AfterValidator(each("keys", check_key))] = Field(
+        min_length=1, max_length=limits.MAX_KEYS_PER_READ
+    )
+
+
+DEMAND = header_docs(AT_LEAST, "the same as `at_least`; both are only allowed if they are equal")
 _NONE_MATCH = header_docs("If-None-Match", "ETags of answers that the caller has; 304 if one of them says it all")
-_CODES = (
+CODES = (
     "malformed",
     "too-large",
     "wrong-log",
@@ -177,14 +188,14 @@ def read_router(readings: Callable[[Request], Readings]) -> APIRouter:
     @router.get(
         "/v1/value",
         response_model=InspectionRecord,
-        responses=_UNCHANGED | problem_docs(*_CODES),
+        responses=_UNCHANGED | problem_docs(*CODES),
         response_description="The answer",
         operation_id="read_value",
         summary="What applies for one key, and why",
-        openapi_extra=query_docs(ValueQuery, _DEMAND, _NONE_MATCH),
+        openapi_extra=query_docs(ValueQuery, DEMAND, _NONE_MATCH),
     )
     async def value(request: Request) -> Response:
-        query = ValueQuery.read(_demanding(request, read_query(request.scope["query_string"])))
+        query = ValueQuery.read(demanding(request, read_query(request.scope["query_string"])))
         chain = scope_chain(query.scope) if query.fallback else (query.scope,)
         answer = await readings(request).values(query.asked(), chain, [query.key])
         (record,) = answer.values
@@ -194,30 +205,27 @@ def read_router(readings: Callable[[Request], Readings]) -> APIRouter:
     @router.post(
         "/v1/values/read",
         response_model=ValuesAnswer,
-        responses=problem_docs(*_CODES, "request-too-large"),
+        responses=problem_docs(*CODES, "request-too-large"),
         response_description="The answer",
         operation_id="read_values",
         summary="What applies for many keys along one scope chain, in one round trip",
-        openapi_extra=body_docs(ValuesRequest, examples=examples.VALUES) | {"parameters": [_DEMAND]},
+        openapi_extra=body_docs(ValuesRequest, examples=examples.VALUES) | {"parameters": [DEMAND]},
     )
     async def values(request: Request) -> Response:
-        for name in read_query(request.scope["query_string"]):
-            raise InvalidInput(f"{name} belongs into the body: this route takes nothing in its query", field=name)
-        body = ValuesRequest.read(_demanding(request, await read_json(request.stream())))
-        chain = list(dict.fromkeys(body.scopes or scope_chain(body.scope)))
-        return _answer(await readings(request).values(body.asked(), chain, body.keys))
+        body = ValuesRequest.read(await read_body(request))
+        return answered(await readings(request).values(body.asked(), body.chain, body.keys))
 
     @router.get(
         "/v1/profile",
         response_model=ProfileAnswer,
-        responses=_UNCHANGED | problem_docs(*_CODES),
+        responses=_UNCHANGED | problem_docs(*CODES),
         response_description="The answer",
         operation_id="read_profile",
         summary="An owner's entries",
-        openapi_extra=query_docs(ProfileQuery, _DEMAND, _NONE_MATCH),
+        openapi_extra=query_docs(ProfileQuery, DEMAND, _NONE_MATCH),
     )
     async def profile(request: Request) -> Response:
-        query = ProfileQuery.read(_demanding(request, read_query(request.scope["query_string"])))
+        query = ProfileQuery.read(demanding(request, read_query(request.scope["query_string"])))
         answer = await readings(request).profile(
             query.asked(), scope=query.scope, everything=query.everything, limit=query.limit, page=query.page
         )
@@ -226,14 +234,14 @@ def read_router(readings: Callable[[Request], Readings]) -> APIRouter:
     @router.get(
         "/v1/history",
         response_model=HistoryAnswer,
-        responses=problem_docs(*_CODES),
+        responses=problem_docs(*CODES),
         response_description="The answer",
         operation_id="read_history",
         summary="A key's versions, or an owner's events with their verdicts",
-        openapi_extra=query_docs(HistoryQuery, _DEMAND),
+        openapi_extra=query_docs(HistoryQuery, DEMAND),
     )
     async def history(request: Request) -> Response:
-        query = HistoryQuery.read(_demanding(request, read_query(request.scope["query_string"])))
+        query = HistoryQuery.read(demanding(request, read_query(request.scope["query_string"])))
         service = readings(request)
         view = query.view or ("events" if query.key is None else "versions")
         if view == "events":
@@ -243,25 +251,32 @@ def read_router(readings: Callable[[Request], Readings]) -> APIRouter:
         else:
             scope = query.scope or GLOBAL
             answer = await service.versions(query.asked(), scope, query.key, limit=query.limit, page=query.page)
-        return _answer(answer)
+        return answered(answer)
 
     @router.get(
         "/v1/outcomes",
         response_model=OutcomeAnswer,
-        responses=problem_docs(*_CODES, "unknown-event"),
+        responses=problem_docs(*CODES, "unknown-event"),
         response_description="The answer",
         operation_id="read_outcome",
         summary="What the log's reader made of an event",
-        openapi_extra=query_docs(OutcomeQuery, _DEMAND),
+        openapi_extra=query_docs(OutcomeQuery, DEMAND),
     )
     async def outcome(request: Request) -> Response:
-        query = OutcomeQuery.read(_demanding(request, read_query(request.scope["query_string"])))
-        return _answer(await readings(request).outcome(query.asked(), query.id))
+        query = OutcomeQuery.read(demanding(request, read_query(request.scope["query_string"])))
+        return answered(await readings(request).outcome(query.asked(), query.id))
 
     return router
 
 
-def _demanding(request: Request, asked: Any) -> Any:
+async def read_body(request: Request) -> Any:
+    """The JSON document of a read that has a body and nothing in its query."""
+    for name in read_query(request.scope["query_string"]):
+        raise InvalidInput(f"{name} belongs into the body: this route takes nothing in its query", field=name)
+    return demanding(request, await read_json(request.stream()))
+
+
+def demanding(request: Request, asked: Any) -> Any:
     """What is asked, with the demand that stands in the header."""
     demand = request.headers.get(AT_LEAST)
     if demand is None or not isinstance(asked, dict):
@@ -271,7 +286,8 @@ def _demanding(request: Request, asked: Any) -> Any:
     return asked | {"at_least": demand}
 
 
-def _answer(answer: ValuesAnswer | HistoryAnswer | OutcomeAnswer) -> Response:
+def answered(answer: ValuesAnswer | HistoryAnswer | OutcomeAnswer | SearchAnswer) -> Response:
+    """The answer, with how far it goes in a header."""
     return Response(answer.model_dump_json(), headers={POSITION: answer.position_token}, media_type="application/json")
 
 

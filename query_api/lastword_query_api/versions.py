@@ -40,8 +40,15 @@ class _Run:
 
 def versions(records: Sequence[Record], moment: int) -> list[Version]:
     """The versions of one key from its counting events. `moment`: microseconds since 1970, for expiry."""
+    return [version for version, _ in told(records, moment)]
+
+
+def told(records: Sequence[Record], moment: int) -> list[tuple[Version, Record]]:
+    """The same, each with the event that the version's pointer is on."""
     runs = _runs(records)
-    return [_version(run, runs[at + 1] if at + 1 < len(runs) else None, moment) for at, run in enumerate(runs)]
+    return [
+        (_version(run, runs[at + 1] if at + 1 < len(runs) else None, moment), run.latest) for at, run in enumerate(runs)
+    ]
 
 
 Place = tuple[int, str, str | None]

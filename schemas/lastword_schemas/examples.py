@@ -51,5 +51,10 @@ VALUES: Final[dict[str, Any]] = {
     "as of a moment": {"owner": "user:ada", "keys": ["mail.tone"], "as_of": "2026-03-01T12:00:00Z"},
 }
 """Bodies of `POST /v1/values/read`."""
+SEARCHES: Final[dict[str, Any]] = {
+    "what matters for a task": {"owner": "user:ada", "scope": "project:Comet", "query": "Find a flight to Berlin"},
+    "of the whole past": {"owner": "user:ada", "query": "tone of mails", "include": "history", "limit": 10},
+}
+"""Bodies of `POST /v1/search`."""
 EVENT_ID: Final = "ada-t1-m1"
 """Of an event that the examples publish."""

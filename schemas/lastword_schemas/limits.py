@@ -42,5 +42,13 @@ MAX_PAGE: Final = 1_000
 """Items in one page of a profile or a history."""
 MAX_WAIT_MS: Final = 30_000
 """The longest wait, in milliseconds, that a read or a publish may ask for."""
+MAX_ALIASES: Final = 32
+"""Aliases of one declared key."""
+MAX_ALIAS_LENGTH: Final = 256
+"""Unicode code points of an alias."""
+MAX_QUERY_LENGTH: Final = 32_768
+"""Unicode code points of what is searched for: those of a turn's text."""
+MAX_GROUPS_PER_SEARCH: Final = 32
+"""Groups of keys that one search may be limited to."""
 MAX_REGISTRY_BYTES: Final = 524_288
 """Bytes of an applied key registry as compact JSON (it is one record in every partition)."""

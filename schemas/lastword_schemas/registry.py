@@ -1,10 +1,11 @@
 """The key registry: which keys there are, what their values look like, by which policy they fold."""
 
 import hashlib
+import re
 import tomllib
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, JsonValue, field_validator, model_validator
+from pydantic import AfterValidator, Field, JsonValue, field_validator, model_validator
 
 from lastword_schemas import jsontext, limits
 from lastword_schemas.authority import Authority
@@ -15,6 +16,24 @@ from lastword_schemas.model import Model
 PLANNED_POLICIES = frozenset({"branch", "max", "min", "collection"})
 """Policies of the design that this build does not support yet."""
 
+_GROUP = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+
+
+def check_group(text: str) -> str:
+    """`text` if it can name a group of keys. Raises InvalidInput with field `group`."""
+    if _GROUP.fullmatch(text) is None:
+        raise InvalidInput(
+            f"group {text[:80]!a} is no name of lower-case letters, digits, '.', '_' and '-', at most 63",
+            field="group",
+        )
+    return text
+
+
+def _check_alias(text: str) -> str:
+    if not 0 < len(text.strip()) <= len(text) <= limits.MAX_ALIAS_LENGTH or not text.isprintable():
+        raise InvalidInput(f"an alias has 1 to {limits.MAX_ALIAS_LENGTH} printable characters")
+    return text
+
 
 class KeyDeclaration(Model):
     """One declared key."""
@@ -23,6 +42,12 @@ class KeyDeclaration(Model):
     """How events of the key fold. `latest`: the greatest mark wins, a tombstone included."""
     description: str = ""
     """What the key holds, for people and for search."""
+    aliases: list[Annotated[str, AfterValidator(_check_alias)]] = Field(
+        default_factory=list, max_length=limits.MAX_ALIASES
+    )
+    """Other words that people use for it, for search."""
+    group: Annotated[str, AfterValidator(check_group)] | None = None
+    """Keys of one group can be searched alone."""
     schema_: JsonValue = Field(default=None, alias="schema")
     """JSON Schema (2020-12) of the value; none = any JSON. References to other documents are refused."""
     min_authority: Authority = Field(default=Authority.STATED, strict=False)

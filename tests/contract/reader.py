@@ -191,6 +191,20 @@ class ReaderContract:
         assert above(receipts[1].sequence) == HistoryRead(whole.checkpoint, whole.records[2:])
         assert above(receipts[3].sequence) == HistoryRead(whole.checkpoint, [])
 
+    def test_the_last_record_is_told_also_where_the_checkpoint_was_set_back(self, kept: Store, scene: Scene) -> None:
+        receipts = [scene.log.set(ADA, "tone", "brief"), scene.log.say(ADA, "hello")]
+        scene.log.set(BEN, "tone", "loud")
+        scene.project()
+
+        found = self.ask(kept, lambda reader: reader.last_record(0, ADA))
+        assert [record.sequence for record in found.records] == [receipts[1].sequence]
+        assert self.ask(kept, lambda reader: reader.last_record(0, "main/user:nobody")).records == []
+
+        assert found.checkpoint is not None
+        back = replace(found.checkpoint, next_sequence=receipts[1].sequence)
+        self.set_back(kept, back)
+        assert self.ask(kept, lambda reader: reader.last_record(0, ADA)) == HistoryRead(back, found.records)
+
     def test_an_event_is_found_by_owner_and_id_and_is_the_first_copy(self, kept: Store, scene: Scene) -> None:
         first = scene.log.set(ADA, "tone", "brief", event_id=event_id(77))
         scene.log.copy(first)

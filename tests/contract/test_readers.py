@@ -85,6 +85,7 @@ def test_both_readers_give_the_same_answers_about_random_logs(redis_url: str) ->
         answers: list[Any] = []
         for owner in OWNERS:
             answers += [await reader.entries(0, owner), await reader.entries(0, owner, wanted)]
+            answers.append(await reader.last_record(0, owner))
             answers.append(await reader.history(0, owner))
             answers += [await reader.event(0, owner, record.event_id) for record in answers[-1].records]
             answers += [

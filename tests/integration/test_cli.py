@@ -188,6 +188,21 @@ def test_a_value_moves_to_another_scope_in_one_step(cli: Run, owner: str) -> Non
     assert "one argument" in cli("publish", owner, "theme", "x", "--retires", "theme").err
 
 
+def test_a_question_finds_what_applies(cli: Run, owner: str) -> None:
+    cli("publish", owner, "travel.flight_time", "morning")
+    receipt = receipt_of(cli("publish", owner, "travel.flight_time", "evening", "--json"))
+
+    found = cli("search", owner, "Find a flight to Berlin", "--at-least", receipt)
+    assert "evening" in found.out
+    assert "morning" not in found.out
+    assert "morning" in cli("search", owner, "flight", "--history").out
+    assert cli("search", owner, "flight", "--json").json["hits"][0]["fact"]["value"] == "evening"
+    assert "nothing was found among 1 records" in cli("search", owner, "tea").out
+    refused = cli("search", owner, "?")
+    assert refused.code == 1
+    assert "query has no word" in refused.err
+
+
 def test_long_answers_come_in_pages(cli: Run, owner: str) -> None:
     for value in ("one", "two", "three"):
         cli("publish", owner, "any", value)
@@ -452,6 +467,7 @@ def test_a_setting_that_is_not_usable_is_named(run: Run, monkeypatch: pytest.Mon
         "publish",
         "replay",
         "get",
+        "search",
         "changes",
         "audit",
         "rebuild",

@@ -97,6 +97,29 @@ def test_what_was_written_is_read_at_once_by_every_way_to_read(ada: Memory) -> N
         assert ada.events()[-1].event_id == written.event_id
 
 
+def test_what_was_written_is_found_at_once_and_no_longer_once_it_was_deleted(ada: Memory) -> None:
+    ada.set("any", "green tea")
+    ada.scope("global").set("theme", "tea cups")
+    ada.set("answer_detail", "brief")
+
+    found = ada.search("tea", limit=5)
+    assert {hit.fact.value for hit in found.hits} == {"green tea", "tea cups"}
+    assert found.considered == 3
+    assert {hit.fact.value for hit in ada.search("tea", fallback=False).hits} == {"green tea"}
+    assert {hit.fact.value for hit in ada.scope("global").search("tea", everywhere=True).hits} == {
+        "green tea",
+        "tea cups",
+    }
+
+    deleted = ada.delete("any")
+    assert [hit.fact.value for hit in ada.search("tea").hits] == ["tea cups"]
+    soon = datetime.now(UTC) + timedelta(days=1)
+    past = ada.search("green", history=True, unresolved=False, min_authority="stated", updated_before=soon)
+    assert [(hit.fact.value, hit.status) for hit in past.hits] == [("green tea", "deleted")]
+    assert ada.search("green", as_of=deleted.sequence - 1).hits[0].status == "current"
+    assert ada.search("tea", groups=["travel"]).hits == []
+
+
 def test_the_global_value_answers_where_the_scope_has_none(ada: Memory) -> None:
     ada.scope("global").set("theme", "dark")
     ada.set("any", 1)

@@ -35,6 +35,14 @@ policy = "latest"
 
 [keys."travel.flight_time"]
 policy = "latest"
+description = "When the person likes to fly."
+aliases = ["departure"]
+group = "travel"
+
+[keys."travel.seat"]
+policy = "latest"
+description = "Where the person likes to sit."
+group = "travel"
 
 [keys."falls"]
 policy = "latest"

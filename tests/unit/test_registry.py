@@ -21,6 +21,8 @@ description = "How to write mails."
 schema = { type = "string", enum = ["brief", "detailed"] }
 min_authority = "confirmed"
 falls_through = true
+aliases = ["style", "Schreibstil"]
+group = "mail"
 
 [keys.theme]
 policy = "latest"
@@ -45,6 +47,7 @@ def test_a_file_declares_keys_with_all_that_is_said_of_them() -> None:
     assert (tone.policy, tone.description) == ("latest", "How to write mails.")
     assert tone.schema_ == {"type": "string", "enum": ["brief", "detailed"]}
     assert (tone.min_authority, tone.falls_through) == (Authority.CONFIRMED, True)
+    assert (tone.aliases, tone.group) == (["style", "Schreibstil"], "mail")
 
 
 def test_a_key_keeps_guesses_out_and_stops_at_a_tombstone_unless_it_says_otherwise() -> None:
@@ -77,6 +80,11 @@ def test_a_policy_of_a_later_release_is_not_yet_supported(policy: str) -> None:
         ('[keys.a]\npolicy = "latest"\ncolour = "red"', "keys.a.colour"),
         ('[keys.a]\npolicy = "latest"\nmin_authority = "certain"', "keys.a.min_authority"),
         ('[keys.a]\npolicy = "latest"\nfalls_through = "yes"', "keys.a.falls_through"),
+        ('[keys.a]\npolicy = "latest"\naliases = "style"', "keys.a.aliases"),
+        ('[keys.a]\npolicy = "latest"\naliases = ["style", " "]', "keys.a.aliases.1"),
+        ('[keys.a]\npolicy = "latest"\naliases = ["a\\u0000"]', "keys.a.aliases.0"),
+        ('[keys.a]\npolicy = "latest"\ngroup = "Mail"', "keys.a.group"),
+        ('[keys.a]\npolicy = "latest"\ngroup = ""', "keys.a.group"),
         ('[keys.a]\npolicy = "latest"\nschema = { const = 2026-03-01 }', "keys.a.schema.dict.const"),
         ("[keys]\na = 1", "keys.a"),
         ("keys = 1", "keys"),
@@ -117,11 +125,19 @@ def test_equal_registries_have_one_digest_however_they_are_written() -> None:
         description = "How to write mails."
         policy = "latest"
         falls_through = true
+        group = "mail"
+        aliases = ["style", "Schreibstil"]
         min_authority = "confirmed"
     """
 
     assert parse_registry_file(spelled_out).digest == parse_registry_file(FILE).digest
     assert parse_registry_file(FILE + "falls_through = true").digest != parse_registry_file(FILE).digest
+
+
+def test_a_registry_that_says_nothing_for_search_is_the_text_that_it_always_was() -> None:
+    registry = Registry.read({"keys": {"theme": {"policy": "latest", "description": "Colours."}}})
+
+    assert registry.to_canonical() == '{"keys":{"theme":{"description":"Colours.","policy":"latest"}},"v":1}'
 
 
 def test_a_registry_is_read_back_from_its_canonical_text() -> None:

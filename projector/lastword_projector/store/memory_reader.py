@@ -18,6 +18,11 @@ class MemoryReader:
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
 
+    @property
+    def namespace(self) -> str:
+        """There is but one."""
+        return ""
+
     async def checkpoint(self, partition: int) -> Checkpoint | None:
         """How far the partition is projected; None if it never was."""
         return self._store.checkpoint(partition)
@@ -66,6 +71,11 @@ class MemoryReader:
         if checkpoint is None:
             return HistoryRead(None, [])
         return HistoryRead(checkpoint, [record for record in records if record.sequence < checkpoint.next_sequence])
+
+    async def last_record(self, partition: int, owner: str) -> HistoryRead:
+        """The last of an owner's records; above the checkpoint where that was set back."""
+        with self._store.lock:
+            return HistoryRead(self._store.checkpoint(partition), self._store.history(partition, owner)[-1:])
 
     async def history_above(self, partition: int, owner: str, sequence: int) -> HistoryRead:
         """An owner's records above a sequence, up to the checkpoint."""

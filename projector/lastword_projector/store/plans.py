@@ -286,6 +286,13 @@ def history(names: Names, partition: int, owner: str) -> Plan[HistoryRead]:
         first += SLICE
 
 
+def last_record(names: Names, partition: int, owner: str) -> Plan[HistoryRead]:
+    """The checkpoint, and the last of an owner's records of that moment; above it where it was set back."""
+    own = names.of(partition)
+    (reply,) = yield [script_call("slice", [own.checkpoint, own.history(owner)], [-1, -1], list)]
+    return HistoryRead(checkpoint_of(reply[0]), list(records_of(reply[1])))
+
+
 def history_above(names: Names, partition: int, owner: str, sequence: int) -> Plan[HistoryRead]:
     """An owner's records above a sequence, up to the checkpoint as of the first look; read from the end."""
     own = names.of(partition)

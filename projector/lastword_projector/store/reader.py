@@ -29,6 +29,11 @@ class Reader:
     def _names(self) -> Names:
         return self._pointer.names
 
+    @property
+    def namespace(self) -> str:
+        """The one that is read now."""
+        return self._names.namespace
+
     async def checkpoint(self, partition: int) -> Checkpoint | None:
         """How far the partition is projected; None if it never was."""
         return await self._runner.run(plans.checkpoint(self._names, partition))
@@ -57,6 +62,10 @@ class Reader:
     async def history(self, partition: int, owner: str) -> HistoryRead:
         """All of an owner's records up to the checkpoint."""
         return await self._runner.run(plans.history(self._names, partition, owner))
+
+    async def last_record(self, partition: int, owner: str) -> HistoryRead:
+        """The last of an owner's records; above the checkpoint where that was set back."""
+        return await self._runner.run(plans.last_record(self._names, partition, owner))
 
     async def history_above(self, partition: int, owner: str, sequence: int) -> HistoryRead:
         """An owner's records above a sequence, up to the checkpoint."""

@@ -1,0 +1,1 @@
+"""Search: which of the records that apply now are about something. Currency is never a matter of score."""
