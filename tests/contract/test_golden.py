@@ -91,6 +91,9 @@ def shown(item: Decoded) -> dict[str, Any]:
         return {"owner": item.owner, "event_id": str(uuid.UUID(bytes=item.event_id))}
     if isinstance(item, Genesis | RegistryRecord):
         found: dict[str, Any] = json.loads(item.model_dump_json(exclude_none=True))
+        for declared in found.get("registry", {}).get("keys", {}).values():
+            if not declared["aliases"]:  # builds before search knew none
+                del declared["aliases"]
         return found
     return {}
 

@@ -626,6 +626,8 @@ ROUTES = {
     ("get", "/v1/profile"),
     ("get", "/v1/changes"),
     ("get", "/v1/history"),
+    ("get", "/v1/search"),
+    ("post", "/v1/search"),
     ("get", "/healthz"),
     ("get", "/readyz"),
 }
