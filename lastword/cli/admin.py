@@ -68,6 +68,8 @@ def apply_keys(
     settings = ConnectionSettings()
     log = open_log(settings.kafka_settings, _TIMEOUT_S)
     before = _in_force(settings, log)
+    if before is not None:
+        registry.check_following(before)
     positions = apply_registry(settings.kafka_settings, registry)
     last = {position.partition: position.sequence for position in positions}
     projected = _await_projected(settings, log, last)

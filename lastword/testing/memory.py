@@ -96,9 +96,11 @@ class InMemoryLastword:
     def declare(self, key: str, **declaration: Any) -> None:
         """Declare a key, or declare it anew: fields as in the registry file, policy `latest` unless named.
 
-        Raises InvalidInput naming the offending field.
+        Raises InvalidInput naming the offending field; a key keeps its policy.
         """
-        self._registry = with_keys(self._registry, {key: declaration})
+        registry = with_keys(self._registry, {key: declaration})
+        registry.check_following(self._registry)
+        self._registry = registry
         self.log.apply(self._registry)
         self._project_unless_held()
 

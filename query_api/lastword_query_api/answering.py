@@ -1,12 +1,12 @@
 """From entries and records to what readers get. Pure: scope precedence, expiry, statuses, versions."""
 
 import uuid
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from lastword_projector.engine.fold import fold
+from lastword_projector.engine.policies import POLICIES, policy_name
 from lastword_projector.engine.records import Entry, Record, sequence_in
 from lastword_projector.store.packing import StoredEntry
 from lastword_projector.store.ports import Checkpoint
@@ -30,6 +30,7 @@ from lastword_schemas.envelope import ScopedKey
 from lastword_schemas.ids import record_id
 from lastword_schemas.model import from_micros
 from lastword_schemas.positions import PositionToken, offset_of, owner_digest
+from lastword_schemas.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,18 @@ class Found:
 
 Entries = Mapping[tuple[str, str], Found]
 """By scope and key."""
+PolicyOf = Callable[[str, str], str]
+"""By what policy a scope and key of one owner folds."""
+
+
+def policies_of(entries: Mapping[tuple[str, str], StoredEntry], registry: Registry) -> PolicyOf:
+    """The policies of an owner's keys, from all of the owner's entries: an entry keeps that under which it began."""
+
+    def of(scope: str, key: str) -> str:
+        stored = entries.get((scope, key))
+        return policy_name(None if stored is None else stored.entry, key, registry)
+
+    return of
 
 
 def from_profile(entries: Mapping[tuple[str, str], StoredEntry]) -> Entries:
@@ -51,13 +64,14 @@ def from_profile(entries: Mapping[tuple[str, str], StoredEntry]) -> Entries:
 
 def from_history(
     records: Iterable[Record],
+    policies: PolicyOf,
     *,
     as_of: int | None,
     known_at: int,
     wanted: Container[tuple[str, str]] | None = None,
 ) -> Entries:
     """State(known_at, as_of): the fold of the records up to `known_at` whose source sequence is at most `as_of`; of the
-    scopes and keys that are wanted, or of all."""
+    scopes and keys that are wanted, or of all. Each folds by its policy."""
     by_key: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         if counts_within(record, as_of=as_of, known_at=known_at):
@@ -65,7 +79,8 @@ def from_history(
                 at = part.scope, part.key or ""
                 if wanted is None or at in wanted:
                     by_key.setdefault(at, []).append(part)
-    return {at: Found(entry, None) for at, found in by_key.items() if (entry := fold(found)) is not None}
+    folded = {at: POLICIES[policies(*at)].fold(found) for at, found in by_key.items()}
+    return {at: Found(entry, None) for at, entry in folded.items() if entry is not None}
 
 
 def counts_within(record: Record, *, as_of: int | None, known_at: int) -> bool:
@@ -166,7 +181,7 @@ def _state(entry: Entry, moment: int) -> State:
         status=status,
         value=value_of(record) if status is Status.SET else None,
         resolution_state="unresolved" if entry.unresolved else "resolved",
-        resolution_reason="equal_version_conflict" if entry.unresolved else None,
+        resolution_reason=POLICIES[entry.policy].why(entry),
         operation=record.operation,
         authority=authority_of(record),
         version_start=sequence_in(entry.start),

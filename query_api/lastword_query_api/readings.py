@@ -159,14 +159,15 @@ class Readings:
     async def versions(self, asked: Asked, scope: str, key: str, *, limit: int, page: str | None) -> HistoryAnswer:
         """A page of a key's versions, in source order."""
         place = Page.parse(page, ("versions", asked, scope, key))
-        reading, _, records, resolved = await self.records(asked, place)
+        reading, checkpoint, records, resolved = await self.records(asked, place)
         counting = [
             part
             for record in records
             if answering.counts_within(record, as_of=resolved.as_of, known_at=resolved.known_at)
             and (part := record.part_of(scope, key)) is not None
         ]
-        found = versions.versions(counting, resolved.moment)
+        policies = await self.policies(asked.owner, checkpoint, [(scope, key)])
+        found = versions.versions(counting, policies(scope, key), resolved.moment)
         first = 0 if place is None else place.number
         more = None
         if len(found) > first + limit:
@@ -190,7 +191,8 @@ class Readings:
             if record.sequence <= resolved.known_at
             and (resolved.as_of is None or record.source_sequence <= resolved.as_of)
         ]
-        status_of = versions.statuses(within, resolved.moment)
+        policies = await self.policies(asked.owner, checkpoint)
+        status_of = versions.statuses(within, policies, resolved.moment)
         wanted = [
             part
             for record in within
@@ -248,8 +250,11 @@ class Readings:
         if wanted is not None and place is None and not isinstance(asked.boundary.as_of, datetime):
             return await self._state_at(asked, asked.boundary.as_of, wanted)
         reading, checkpoint, records, resolved = await self.records(asked, place)
+        policies = await self.policies(asked.owner, checkpoint, wanted)
         chosen = None if wanted is None else frozenset(wanted)
-        entries = answering.from_history(records, as_of=resolved.as_of, known_at=resolved.known_at, wanted=chosen)
+        entries = answering.from_history(
+            records, policies, as_of=resolved.as_of, known_at=resolved.known_at, wanted=chosen
+        )
         return reading, checkpoint, entries, resolved.moment
 
     async def _state_at(
@@ -267,6 +272,13 @@ class Readings:
         reading = _bounded_reading(asked.owner, checkpoint, resolved)
         entries = {at: answering.Found(entry, None) for at, entry in found.entries.items()}
         return reading, checkpoint, entries, resolved.moment
+
+    async def policies(
+        self, owner: str, checkpoint: Checkpoint, wanted: Sequence[tuple[str, str]] | None = None
+    ) -> answering.PolicyOf:
+        """By what policies an owner's keys fold, those wanted or all: an entry never changes its own."""
+        now = await self.reader.entries(checkpoint.genesis.partition, owner, wanted)
+        return answering.policies_of(now.entries, checkpoint.registry)
 
     async def records(
         self, asked: Asked, place: "Page | None" = None

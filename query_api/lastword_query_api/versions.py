@@ -2,12 +2,12 @@
 
 import uuid
 from collections.abc import Sequence
-from itertools import groupby
 
-from lastword_projector.engine.fold import fold
 from lastword_projector.engine.outcome import retires_of
-from lastword_projector.engine.records import Record, same_value
+from lastword_projector.engine.policies import POLICIES
+from lastword_projector.engine.records import Record
 from lastword_query_api.answering import (
+    PolicyOf,
     actor_of,
     authority_of,
     position_of,
@@ -16,6 +16,7 @@ from lastword_query_api.answering import (
     value_of,
     words_of,
 )
+from lastword_query_api.runs import RUNS, Run
 from lastword_schemas.answers import Ended, EventAnswer, EventStatus, Version
 from lastword_schemas.authority import AuthorityRank
 from lastword_schemas.model import from_micros
@@ -24,31 +25,14 @@ from lastword_schemas.verdicts import Outcome
 _MAX_EVENT_IDS = 100
 
 
-class _Run:
-    """Events that follow on each other in source order and say the same."""
-
-    def __init__(self, first: Record) -> None:
-        self.events = [first]
-        self.latest = first
-        """The event that the pointer is on: of those with the greatest mark the one with the smallest id."""
-        self.unresolved = False
-
-    @property
-    def first(self) -> Record:
-        return self.events[0]
-
-
-def versions(records: Sequence[Record], moment: int) -> list[Version]:
+def versions(records: Sequence[Record], policy: str, moment: int) -> list[Version]:
     """The versions of one key from its counting events. `moment`: microseconds since 1970, for expiry."""
-    return [version for version, _ in told(records, moment)]
+    return [version for version, _ in told(records, policy, moment)]
 
 
-def told(records: Sequence[Record], moment: int) -> list[tuple[Version, Record]]:
-    """The same, each with the event that the version's pointer is on."""
-    runs = _runs(records)
-    return [
-        (_version(run, runs[at + 1] if at + 1 < len(runs) else None, moment), run.latest) for at, run in enumerate(runs)
-    ]
+def told(records: Sequence[Record], policy: str, moment: int) -> list[tuple[Version, Record]]:
+    """The same, each with the last of its events."""
+    return [(_version(run, moment), run.latest) for run in RUNS[policy](records)]
 
 
 Place = tuple[int, str, str | None]
@@ -59,7 +43,7 @@ def place_of(record: Record) -> Place:
     return record.sequence, record.scope, record.key
 
 
-def statuses(records: Sequence[Record], moment: int) -> dict[Place, EventStatus]:
+def statuses(records: Sequence[Record], policies: PolicyOf, moment: int) -> dict[Place, EventStatus]:
     """What has become of each event and each delete that one brought, from all of an owner's records within the
     boundary."""
     found: dict[Place, EventStatus] = {}
@@ -71,12 +55,11 @@ def statuses(records: Sequence[Record], moment: int) -> dict[Place, EventStatus]
             found[place_of(record)] = EventStatus.RECORDED
         for part in record.parts():
             by_key.setdefault((part.scope, part.key or ""), []).append(part)
-    for events in by_key.values():
-        entry = fold(events)
-        runs = _runs(events)
-        for at, run in enumerate(runs):
-            following = runs[at + 1] if at + 1 < len(runs) else None
-            status = _run_status(run, following, moment)
+    for at, events in by_key.items():
+        policy = policies(*at)
+        entry = POLICIES[policy].fold(events)
+        for run in RUNS[policy](events):
+            status = _run_status(run, moment)
             for event in run.events:
                 found[place_of(event)] = EventStatus(status)
         for event in events:  # those that lost a tie are in no run
@@ -119,37 +102,20 @@ def event_answer(record: Record, status: EventStatus, partition: int) -> EventAn
     )
 
 
-def _runs(records: Sequence[Record]) -> list[_Run]:
-    runs: list[_Run] = []
-    ordered = sorted(records, key=lambda record: (record.mark, record.event_id))
-    for _, group in groupby(ordered, key=lambda record: record.mark):
-        tied = list(group)
-        pointer = tied[0]
-        if runs and not runs[-1].unresolved and same_value(runs[-1].latest, pointer):
-            runs[-1].events.append(pointer)
-            runs[-1].latest = pointer
-        else:
-            runs.append(_Run(pointer))
-        runs[-1].events += [other for other in tied[1:] if same_value(pointer, other)]
-        runs[-1].unresolved = any(not same_value(pointer, other) for other in tied[1:])
-    return runs
-
-
-def _run_status(run: _Run, following: _Run | None, moment: int) -> str:
-    ended = _ended(run, following, moment)
+def _run_status(run: Run, moment: int) -> str:
+    ended = _ended(run, moment)
     if ended is None:
         return "current"
     return {"set": "superseded", "delete": "deleted", "expiry": "expired"}[ended.by]
 
 
-def _ended(run: _Run, following: _Run | None, moment: int) -> Ended | None:
-    expires_at = run.latest.expires_at
-    limit = moment if following is None else following.first.source_recorded_at * 1000
+def _ended(run: Run, moment: int) -> Ended | None:
+    expires_at, by = run.expires_at, run.ended_by
+    limit = moment if by is None else by.source_recorded_at * 1000
     if expires_at is not None and expires_at <= limit:
         return Ended(by="expiry", sequence=None, event_id=None, at=from_micros(expires_at))
-    if following is None:
+    if by is None:
         return None
-    by = following.first
     return Ended(
         by="delete" if by.is_delete else "set",
         sequence=by.source_sequence,
@@ -158,7 +124,7 @@ def _ended(run: _Run, following: _Run | None, moment: int) -> Ended | None:
     )
 
 
-def _version(run: _Run, following: _Run | None, moment: int) -> Version:
+def _version(run: Run, moment: int) -> Version:
     latest = run.latest
     ids = [str(uuid.UUID(bytes=event.event_id)) for event in run.events]
     if len(ids) > 2 * _MAX_EVENT_IDS:
@@ -166,7 +132,7 @@ def _version(run: _Run, following: _Run | None, moment: int) -> Version:
     value = {} if latest.is_delete else {"value": value_of(latest)}
     return Version.model_validate(
         {
-            "status": _run_status(run, following, moment),
+            "status": _run_status(run, moment),
             "operation": latest.operation,
             "resolution_state": "unresolved" if run.unresolved else "resolved",
             "started_at": source_time(run.first.source_recorded_at),
@@ -177,7 +143,7 @@ def _version(run: _Run, following: _Run | None, moment: int) -> Version:
             "source": words_of(latest),
             "actor": actor_of(latest),
             "retired_by": retired_by_of(latest),
-            "ended": _ended(run, following, moment),
+            "ended": _ended(run, moment),
         }
         | value
     )

@@ -12,7 +12,7 @@ from lastword_schemas.authority import Authority, Role
 from lastword_schemas.envelope import ScopedKey
 from lastword_schemas.model import Answer, Instant, Named
 from lastword_schemas.problems import Problem
-from lastword_schemas.verdicts import Outcome, RetiredKey, Verdict
+from lastword_schemas.verdicts import Outcome, RetiredKey, Unresolved, Verdict
 
 
 class Status(StrEnum):
@@ -102,7 +102,7 @@ class State(Answer):
     value: JsonValue = None
     """There only with status `set`."""
     resolution_state: Named[Literal["resolved", "unresolved"]] = "resolved"
-    resolution_reason: Named[Literal["equal_version_conflict"]] | None = None
+    resolution_reason: Named[Unresolved] | None = None
     operation: str | None = None
     """Of the event that the answer stands on."""
     authority: Named[Authority] | None = None

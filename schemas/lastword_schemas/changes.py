@@ -14,9 +14,9 @@ CHANGE_NAMESPACE: Final = uuid.UUID("6f5a0a0e-6f0b-5c3c-9a55-6368616e6765")
 _NAMESPACE_BYTES: Final = CHANGE_NAMESPACE.bytes
 
 ChangeStatus = Literal["set", "deleted", "unresolved"]
-"""What a reader finds there after it: a value, a tombstone, or two values with the very same mark."""
+"""What a reader finds there after it: a value, a tombstone, or no single answer."""
 
-CHANGING: Final = frozenset({Effect.ADDED, Effect.UPDATED, Effect.DELETED, Effect.CONFLICT})
+CHANGING: Final = frozenset({Effect.ADDED, Effect.UPDATED, Effect.DELETED, Effect.BRANCHED, Effect.CONFLICT})
 """The effects that make an entry another one. A restatement, a late event, a turn, a refused event and a duplicate
 leave what is read as it was."""
 
@@ -39,7 +39,7 @@ class Change(Model):
     scope: str
     key: str
     effect: Effect
-    """`added`, `updated`, `deleted` or `conflict`."""
+    """`added`, `updated`, `deleted`, `branched` or `conflict`."""
     status: ChangeStatus
     sequence: int
     """The event's own sequence: its place in the log."""

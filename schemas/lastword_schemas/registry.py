@@ -3,6 +3,7 @@
 import hashlib
 import re
 import tomllib
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, field_validator, model_validator
@@ -13,7 +14,8 @@ from lastword_schemas.errors import InvalidInput, NotYet, TooLarge
 from lastword_schemas.identity import check_key
 from lastword_schemas.model import Model
 
-PLANNED_POLICIES = frozenset({"branch", "max", "min", "collection"})
+PolicyName = Literal["latest", "branch"]
+PLANNED_POLICIES = frozenset({"max", "min", "collection"})
 """Policies of the design that this build does not support yet."""
 
 _GROUP = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
@@ -35,11 +37,16 @@ def _check_alias(text: str) -> str:
     return text
 
 
+LEAST: Mapping[str, Authority] = {"latest": Authority.STATED, "branch": Authority.INFERRED}
+"""The least authority that a key takes unless it says otherwise, by policy."""
+
+
 class KeyDeclaration(Model):
     """One declared key."""
 
-    policy: Literal["latest"]
-    """How events of the key fold. `latest`: the greatest mark wins, a tombstone included."""
+    policy: PolicyName
+    """How events of the key fold. `latest`: the greatest mark wins, a tombstone included. `branch`: values that differ
+    stand side by side, and the entry is unresolved, until somebody of more authority says otherwise."""
     description: str = ""
     """What the key holds, for people and for search."""
     aliases: list[Annotated[str, AfterValidator(_check_alias)]] = Field(
@@ -51,7 +58,7 @@ class KeyDeclaration(Model):
     schema_: JsonValue = Field(default=None, alias="schema")
     """JSON Schema (2020-12) of the value; none = any JSON. References to other documents are refused."""
     min_authority: Authority = Field(default=Authority.STATED, strict=False)
-    """Events with less authority are refused: keeps guesses out."""
+    """Events with less authority are refused: keeps guesses out. Under `branch` they are let in unless it says so."""
     falls_through: bool = False
     """Whether a tombstone in a scope lets the next scope of the chain answer. Default: it answers `deleted`."""
 
@@ -59,8 +66,15 @@ class KeyDeclaration(Model):
     @classmethod
     def _known_policy(cls, value: Any) -> Any:
         if isinstance(value, str) and value in PLANNED_POLICIES:
-            raise NotYet(f"policy '{value}' is not supported yet; this build folds 'latest'")
+            raise NotYet(f"policy '{value}' is not supported yet; this build folds 'latest' and 'branch'")
         return value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _least_of_the_policy(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "min_authority" not in data and isinstance(policy := data.get("policy"), str):
+            return data | {"min_authority": LEAST.get(policy, Authority.STATED)}
+        return data
 
 
 class Registry(Model):
@@ -68,6 +82,16 @@ class Registry(Model):
 
     v: Literal[1] = 1
     keys: dict[str, KeyDeclaration] = Field(default_factory=dict)
+    undeclared: Literal["branch"] | None = None
+    """What becomes of keys that are not declared. `branch`: they take any JSON value, and fold by that policy; a file
+    says so unless it says `refuse`, which is None here: their events are refused."""
+    former: dict[str, PolicyName] | None = None
+    """Of a registry in force: the policies of keys that were declared once and are no longer. Nobody declares it."""
+
+    @field_validator("undeclared", mode="before")
+    @classmethod
+    def _refuse_is_none(cls, value: Any) -> Any:
+        return None if value == "refuse" else value
 
     @model_validator(mode="after")
     def _valid_keys(self) -> "Registry":
@@ -78,9 +102,57 @@ class Registry(Model):
                 raise InvalidInput(f"keys.{key!a}: {error.message}", field=f"keys.{key}") from error
         return self
 
+    def policy_of(self, key: str) -> PolicyName:
+        """The policy of the entries of a key that begin now."""
+        declared = self.keys.get(key)
+        return declared.policy if declared is not None else (self.former or {}).get(key, "branch")
+
+    def least_of(self, key: str) -> Authority | None:
+        """The least authority that a key takes; None where its events are refused, because it is not declared."""
+        declared = self.keys.get(key)
+        if declared is not None:
+            return declared.min_authority
+        return None if self.undeclared is None else LEAST[self.policy_of(key)]
+
+    @property
+    def _policies(self) -> dict[str, PolicyName]:
+        """Of all keys that are or were declared."""
+        return (self.former or {}) | {key: declared.policy for key, declared in self.keys.items()}
+
+    def other_policies(self, before: "Registry") -> dict[str, PolicyName]:
+        """The keys that this registry declares with another policy than they have in the one in force, and that one."""
+        known = before._policies
+        return {
+            key: known[key] for key, declared in self.keys.items() if declared.policy != known.get(key, declared.policy)
+        }
+
+    def following(self, before: "Registry") -> "Registry":
+        """What is in force when this registry is applied after another: all of it, but for declarations that would
+        change a key's policy. There the key stays as it was, because a policy changes by a migration alone."""
+        kept = self.other_policies(before)
+        declared = {key: declaration for key, declaration in self.keys.items() if key not in kept}
+        declared |= {key: before.keys[key] for key in kept if key in before.keys}
+        former = {key: policy for key, policy in before._policies.items() if key not in declared}
+        return self.model_copy(update={"keys": declared, "former": former or None})
+
+    def check_following(self, before: "Registry") -> None:
+        """Raise InvalidInput, naming the first key, where a declaration would change the policy of a key."""
+        for key, policy in self.other_policies(before).items():
+            wanted = self.keys[key].policy
+            raise InvalidInput(
+                f"keys.{key}: its policy is '{policy}', and a registry does not change that to '{wanted}': entries "
+                f"would fold otherwise than they did. `lastword migrate --policy '{key}={wanted}'` does, or take "
+                "another key",
+                field=f"keys.{key}.policy",
+            )
+
     def to_canonical(self) -> str:
         """The registry as canonical JSON."""
-        return jsontext.canonical(self.model_dump(mode="json", exclude_defaults=True) | {"v": self.v})
+        data = self.model_dump(mode="json", exclude_defaults=True) | {"v": self.v}
+        for key, declared in self.keys.items():
+            if LEAST[declared.policy] is not Authority.STATED:  # then the default of the field is not that of the key
+                data["keys"][key]["min_authority"] = declared.min_authority.value
+        return jsontext.canonical(data)
 
     @property
     def digest(self) -> str:
@@ -95,7 +167,9 @@ def parse_registry_file(text: str, *, name: str = "the registry file") -> Regist
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"{name} is not TOML: {error}") from error
     try:
-        registry = Registry.read(data)
+        if "former" in data:
+            raise InvalidInput("former: a file declares keys; which there were before is known", field="former")
+        registry = Registry.read({"undeclared": "branch"} | data)
         canonical = registry.to_canonical()
     except InvalidInput as error:
         raise type(error)(f"{name}: {error.message}", field=error.field) from error

@@ -21,15 +21,29 @@ class Effect(StrEnum):
     ADDED = "added"
     """The first value, or the first after a tombstone."""
     UPDATED = "updated"
-    """Another value with a greater mark."""
+    """Another value with a greater mark; under `branch` whatever leaves another single answer."""
     RESTATED = "restated"
-    """The same value with a greater mark: the version goes on."""
+    """The same value with a greater mark: the version goes on. Under `branch` whatever leaves the answer as it was."""
     DELETED = "deleted"
     """A tombstone."""
     LATE = "late"
-    """The entry's mark was already greater; `sequences` has the entry's source sequence and the event's."""
+    """The entry's mark was already greater; under `branch`: it was already deleted or superseded. `sequences` has the
+    entry's source sequence and the event's."""
+    BRANCHED = "branched"
+    """It stands beside something that says otherwise: the entry is unresolved."""
     CONFLICT = "conflict"
     """Another value with the very same mark: the entry is unresolved."""
+
+
+class Unresolved(StrEnum):
+    """Why an entry has no single answer."""
+
+    VALUES_DIFFER = "values_differ"
+    """Different values stand, none of which supersedes another."""
+    EQUAL_VERSION_CONFLICT = "equal_version_conflict"
+    """Two say different things at the very same mark."""
+    WEAKER_DELETE = "weaker_delete"
+    """It was deleted by somebody of less authority than those who said it."""
 
 
 class Reason(StrEnum):

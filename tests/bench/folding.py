@@ -74,7 +74,7 @@ class _Kept(MemoryStore):
         settled = super().commit(partition, genesis, before, changes, now_ms)
         names = self._names.of(partition)
         for (owner, scope, key), (_, entry) in changes.entries.items():
-            packed = pack_head(entry, "").encode() + pack_record(entry.record)
+            packed = pack_head(entry, "") + pack_record(entry.record)
             self._keep(names.profile(owner), field_of(scope, key).encode(), packed)
         ids = self._ids.setdefault(partition, EventIds())
         for (owner, event_id), sequence in changes.events:

@@ -196,7 +196,7 @@ def _ceiling_calls(partitions: int) -> list[tuple[str, str, str, bytes]]:
             jsontext.canonical(value).encode(),
         )
         entry = Entry(record, record.mark, record.mark, record.recorded_at, record.mark)
-        packed = pack_head(entry, "1796000000000").encode() + pack_record(record)
+        packed = pack_head(entry, "1796000000000") + pack_record(record)
         profile = names.of(partition_for(owner, partitions)).profile(owner)
         calls.append((profile, field_of("global", key), record.mark, packed))
     return calls

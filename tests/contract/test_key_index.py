@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 import pytest
 import redis
 
-from lastword_projector.engine.fold import fold
+from lastword_projector.engine.latest import fold
+from lastword_projector.engine.policies import POLICIES
 from lastword_projector.engine.projection import KeyRef, Needs
 from lastword_projector.engine.records import Entry, Record
 from lastword_projector.projector import PartitionProjector
@@ -17,6 +18,7 @@ from lastword_projector.store.pipe import Pipe
 from lastword_projector.store.redis import RedisStore
 from tests.support.logs import ADA, BEN, UNSET, Log, SentLetters, Stores, event_id, project
 
+LATEST = POLICIES["latest"]
 NAMES = Names("main")
 OWN = NAMES.of(0)
 KEYS = (
@@ -210,7 +212,7 @@ def test_every_as_of_is_the_fold_of_all_events_within_it(
     last = log.next_offset - 1
     for ref in KEYS:
         asked = [None, *boundaries(log, state), last + 1, 2**53 - 1]
-        found = pipe.run(together([plans.entry_at(NAMES, 0, ref, as_of=at, known_at=last) for at in asked]))
+        found = pipe.run(together([plans.entry_at(NAMES, 0, ref, LATEST, as_of=at, known_at=last) for at in asked]))
         assert found == [within(stores, ref, at, last) for at in asked], ref
 
 
@@ -222,7 +224,7 @@ def test_every_known_at_is_the_fold_of_all_events_within_it(
     state(client, pipe)
     asked = boundaries(log, state)
     for ref, as_of in (*((ref, None) for ref in KEYS), (KEYS[0], log.next_offset // 2)):
-        found = pipe.run(together([plans.entry_at(NAMES, 0, ref, as_of=as_of, known_at=at) for at in asked]))
+        found = pipe.run(together([plans.entry_at(NAMES, 0, ref, LATEST, as_of=as_of, known_at=at) for at in asked]))
         assert found == [within(stores, ref, as_of, at) for at in asked], ref
 
 
@@ -237,7 +239,7 @@ def test_every_pair_of_boundaries_in_a_longer_history(redis_url: str, pipe: Pipe
     pairs = [(as_of, known_at) for as_of in range(seed, end, end // 9) for known_at in range(seed, end, end // 7)]
     pairs += [(rng.randrange(end), rng.randrange(end)) for _ in range(60)]
     for ref in KEYS:
-        asked = [plans.entry_at(NAMES, 0, ref, as_of=as_of, known_at=known_at) for as_of, known_at in pairs]
+        asked = [plans.entry_at(NAMES, 0, ref, LATEST, as_of=as_of, known_at=known_at) for as_of, known_at in pairs]
         assert pipe.run(together(asked)) == [within(stores, ref, *pair) for pair in pairs], ref
 
 

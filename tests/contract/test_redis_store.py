@@ -396,8 +396,8 @@ def test_an_entry_is_stored_behind_its_mark_and_the_time_of_projection(
     commit(in_redis, None, changes(10, Write(TONE, 5)))
     stored = client.hget("lw:main:{p0}:p:main/user:ada", "global\0tone")
     head = pack_head(entry(5), f"{START_MS:013d}")
-    assert head.startswith(f"{entry(5).mark}{START_MS:013d}")
-    assert stored == head.encode() + pack_record(record(5))
+    assert head.startswith(f"{entry(5).mark}{START_MS:013d}".encode())
+    assert stored == head + pack_record(record(5))
 
 
 def test_scripts_are_checked_before_their_first_write() -> None:

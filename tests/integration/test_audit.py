@@ -113,7 +113,7 @@ class Tampering:
         self.store_entry(name, field, stored, replace(stored.entry, record=change(stored.entry.record)))
 
     def store_entry(self, name: str, field: str, stored: StoredEntry, entry: Entry) -> None:
-        head = pack_head(entry, f"{stored.projected_at:013d}").encode()
+        head = pack_head(entry, f"{stored.projected_at:013d}")
         self.client.hset(name, field, head + pack_record(entry.record))
 
     def item(self, owner: str, receipt: Receipt, change: Callable[[Record], Record]) -> None:

@@ -20,14 +20,22 @@ QUOTES = (None, (0, "no"), (5, "yes"), (10, "no"), (3, "🙂"), (4, "no"), (10, 
 """Places in TEXT in code points; the last two are not there."""
 OWNERS, SCOPES = (ADA, BEN), ("global", "project:Comet")
 VALUES: tuple[Any, ...] = ("no", "no", "yes", "yes", {"a": [], "b": {}}, {"b": {}, "a": []}, None)
-KEYS = (*("tone",) * 6, *("guess",) * 6, "vow", "size", "undeclared")
-SOME_KEYS = registry_of(tone={}, guess={"min_authority": "inferred"})
+KEYS = (*("tone",) * 5, *("guess",) * 5, *("home",) * 7, "vow", "size", *("undeclared",) * 2)
+BRANCH = {"policy": "branch"}
+SOME_KEYS = registry_of(tone={}, guess={"min_authority": "inferred"}, home=BRANCH)
 MORE_KEYS = registry_of(
     tone={},
     guess={"min_authority": "inferred"},
     vow={"min_authority": "confirmed"},
     size={"schema": {"enum": ["no", None]}},
+    home=BRANCH | {"min_authority": "stated"},
 )
+OPEN_KEYS = SOME_KEYS.model_copy(update={"undeclared": "branch"})
+"""Whatever is not declared counts too."""
+FEWER_KEYS = registry_of(tone={}).model_copy(update={"undeclared": "branch"})
+OTHER_POLICIES = registry_of(tone=BRANCH, guess={"min_authority": "inferred"}, home={}, undeclared={})
+"""Not to be had: keys keep their policies; an entry that began while its key was not declared keeps that."""
+REGISTRIES = (SOME_KEYS, SOME_KEYS, MORE_KEYS, OPEN_KEYS, OPEN_KEYS, FEWER_KEYS, OTHER_POLICIES)
 
 RETIRED = (
     ((0, "tone"), (1, "tone")),
@@ -35,6 +43,7 @@ RETIRED = (
     ((0, "tone"), (0, "guess")),
     ((1, "tone"), (0, "tone"), (1, "guess"), (0, "guess")),
     ((0, "vow"),),
+    ((0, "home"), (1, "home")),
     ((0, "tone"), (0, "undeclared")),
 )
 
@@ -128,6 +137,8 @@ class Author:
         match move.kind:
             case "set":
                 more |= self._condition(move, owner) | self._retires(move)
+                if move.pick % 3 == 0:
+                    more |= {"expires_at": f"2026-05-0{1 + move.pick % 5}T12:00:00Z"}
                 self._said(owner, log.set(owner, move.key, move.value, **more), (common["scope"], move.key))
             case "delete":
                 more |= self._condition(move, owner)
@@ -162,7 +173,7 @@ class Author:
             case "malformed":
                 log.append(b"k", f'{{"v":1,"owner":"{owner}","event_id":"{ident}"}}'.encode())
             case "registry":
-                log.apply(move.picked([SOME_KEYS, MORE_KEYS]))
+                log.apply(move.picked(REGISTRIES))
 
     def _shifted(self, move: Move) -> None:
         """A copy that has another place among what is backfilled; of what is not a reuse of its id."""

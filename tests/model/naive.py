@@ -1,6 +1,7 @@
-"""Verdict and state of policy `latest` a second time: obvious, slow, and sharing nothing with the engine but formats.
+"""Verdicts and states a second time: obvious, slow, and sharing nothing with the engine but formats.
 
-Every event is compared with all that were heard before it; the state is worked out backwards from the last word.
+Every event is compared with all that were heard before it. The state of `latest` is worked out backwards from the last
+word; for `branch` see `naive_branch`.
 """
 
 import json
@@ -15,6 +16,7 @@ from lastword_schemas.envelope import Envelope
 from lastword_schemas.errors import InvalidInput
 from lastword_schemas.identity import record_key
 from lastword_schemas.positions import parse_receipt
+from tests.model import naive_branch
 
 RANKS = {"inferred": 1, "stated": 2, "confirmed": 3}
 NOT_CONTENT = {"published_at", "occurred_at", "source_receipt"}
@@ -40,6 +42,8 @@ class Heard:
     related: tuple[int, ...] | None = None
     retired: tuple[str, ...] | None = None
     """Of a set that counts and retires keys: the effect on each."""
+    policies: dict[str, str] = field(default_factory=dict)
+    """By key: the policy of an entry that began with this event."""
 
     @property
     def counts(self) -> bool:
@@ -107,30 +111,63 @@ class State(NamedTuple):
     previous: Mark | None
     """The last mark of what it replaced."""
     unresolved: bool
+    kept: tuple[Any, ...] = ()
+    """What policy `branch` keeps: see `naive_branch.Kept`."""
+
+
+class Rules:
+    """The registry in force."""
+
+    def __init__(self) -> None:
+        self.declared: dict[str, Any] = {}
+        self.ever: dict[str, str] = {}
+        """The policy of every key that was ever declared: its first one."""
+        self.takes_undeclared = False
+
+    def apply(self, registry: dict[str, Any]) -> None:
+        before, self.declared = self.declared, {}
+        for key, declaration in registry.get("keys", {}).items():
+            if self.ever.setdefault(key, declaration["policy"]) == declaration["policy"]:
+                self.declared[key] = declaration
+            elif key in before:
+                self.declared[key] = before[key]
+        self.takes_undeclared = registry.get("undeclared") == "branch"
+
+    def takes(self, key: str) -> bool:
+        return key in self.declared or self.takes_undeclared
+
+    def policy(self, key: str) -> str:
+        return self.ever.get(key, "branch")
+
+    def least(self, key: str) -> int:
+        usual = "inferred" if self.policy(key) == "branch" else "stated"
+        return RANKS[self.declared.get(key, {}).get("min_authority", usual)]
 
 
 def listen(records: Iterable[LogRecord], generation: int, log_id: str, partition: int = 0) -> list[Heard]:
     """Every event of a log with its verdict."""
     heard: list[Heard] = []
-    keys: dict[str, Any] = {}
+    rules = Rules()
     for record in records:
         if record.key == GENESIS_KEY.encode():
             continue
         if record.key == REGISTRY_KEY.encode():
-            keys = json.loads(record.value or b"")["registry"]["keys"]
+            rules.apply(json.loads(record.value or b"")["registry"])
             continue
         event = _hear(record, generation)
         if event is None:
             continue
-        _judge(event, record.key, heard, keys, (log_id, partition))
+        _judge(event, record.key, heard, rules, (log_id, partition))
         heard.append(event)
     return heard
 
 
 def state(events: Sequence[Heard]) -> State | None:
-    """What applies of one key, from its counting events in any order."""
+    """What applies of one key, from its counting events in any order but for the first, which says the policy."""
     if not events:
         return None
+    if policy(events) == "branch":
+        return naive_branch.state(events)
     marks = sorted({event.mark for event in events})
 
     def tied(mark: Mark) -> list[Heard]:
@@ -153,15 +190,36 @@ def state(events: Sequence[Heard]) -> State | None:
     )
 
 
+def current(said: Sequence[Heard], state: State) -> list[Heard]:
+    """The events of a key that belong to what applies."""
+    if policy(said) == "branch":
+        return naive_branch.current(said)
+    return [event for event in said if event.mark >= state.start]
+
+
+def policy(events: Sequence[Heard]) -> str:
+    """The policy of a key: that under which its entry began."""
+    first = min(events, key=lambda event: event.sequence)
+    return first.policies.get(first.header["key"], "latest")
+
+
 def states(heard: Iterable[Heard], *, known_at: int, as_of: int | None = None) -> dict[tuple[str, str, str], State]:
     """State(known_at, as_of) of every key."""
+    heard = list(heard)
     within: dict[tuple[str, str, str], list[Heard]] = {}
+    began: dict[tuple[str, str, str], str] = {}
     for event in heard:
+        if event.counts and event.key is not None:
+            for part in (event, *retirements(event)):
+                began.setdefault(part.key or ("", "", ""), event.policies[part.header["key"]])
         said = as_of is None or event.source_sequence <= as_of
         if event.counts and event.key is not None and event.sequence <= known_at and said:
             for part in (event, *retirements(event)):
                 if part.key is not None:
                     within.setdefault(part.key, []).append(part)
+    for at, events in within.items():
+        for event in events:
+            event.policies = event.policies | {at[2]: began[at]}
     return {key: found for key, events in within.items() if (found := state(events)) is not None}
 
 
@@ -183,9 +241,7 @@ def _hear(record: LogRecord, generation: int) -> Heard | None:
     return event
 
 
-def _judge(
-    event: Heard, kafka_key: bytes | None, heard: Sequence[Heard], keys: dict[str, Any], log: tuple[str, int]
-) -> None:
+def _judge(event: Heard, kafka_key: bytes | None, heard: Sequence[Heard], rules: Rules, log: tuple[str, int]) -> None:
     same_id = [other for other in heard if (other.owner, other.event_id) == (event.owner, event.event_id)]
     if same_id:
         first = min(same_id, key=lambda other: other.sequence)
@@ -195,33 +251,34 @@ def _judge(
             event.verdict, event.reason = "refused", "event-id-reused"
         return
     own = [other for other in heard if other.owner == event.owner and other.reason != "event-id-reused"]
-    event.reason = _problem(event, kafka_key, [other for other in own if other.verdict != "duplicate"], keys, log)
+    event.reason = _problem(event, kafka_key, [other for other in own if other.verdict != "duplicate"], rules, log)
     if event.reason is None and event.header["expected_sequence"] is not None and event.key is not None:
         met = state(said_of(heard, event.key))
         if (met.pointer.source_sequence if met else 0) != event.header["expected_sequence"] or (met and met.unresolved):
             event.reason = "expected-sequence"
     event.verdict = "refused" if event.reason else "recorded"
     if event.counts and event.key is not None:
+        event.policies = {part.header["key"]: rules.policy(part.header["key"]) for part in (event, *retirements(event))}
         before = state(said_of(heard, event.key))
         event.retired = tuple(
-            _effect(delete, state(said_of(heard, delete.key))) for delete in retirements(event) if delete.key
+            _effect(delete, said_of(heard, delete.key)) for delete in retirements(event) if delete.key
         )
-        event.verdict = _effect(event, before)
+        event.verdict = _effect(event, said_of(heard, event.key))
         if event.verdict == "late" and before is not None:
             event.related = (before.pointer.source_sequence, event.source_sequence)
 
 
 def _problem(
-    event: Heard, kafka_key: bytes | None, own: Sequence[Heard], keys: dict[str, Any], log: tuple[str, int]
+    event: Heard, kafka_key: bytes | None, own: Sequence[Heard], rules: Rules, log: tuple[str, int]
 ) -> str | None:
     header = event.header
     if not header:
         return "malformed"
     if kafka_key != record_key(event.owner, header["scope"], header["key"]).encode():
         return "key-mismatch"
-    declared = keys.get(header["key"])
+    declared = rules.declared.get(header["key"])
     retired = [other["key"] for other in header["retires"] or []]
-    if header["key"] is not None and not {header["key"], *retired} <= keys.keys():
+    if header["key"] is not None and not all(map(rules.takes, [header["key"], *retired])):
         return "undeclared-key"
     schema = declared.get("schema") if declared else None
     if schema is not None and "value" in event.body and event.body["value"] not in schema["enum"]:
@@ -232,8 +289,8 @@ def _problem(
     if cites is not None and (problem := _citation_problem(event, cites, own, log)):
         event.source = None
         return problem
-    for key in [header["key"], *retired] if declared else []:
-        if event.rank < RANKS[keys[key].get("min_authority", "stated")]:
+    for key in [header["key"], *retired] if header["key"] is not None else []:
+        if event.rank < rules.least(key):
             return "authority-too-low"
     return None
 
@@ -273,7 +330,10 @@ def _citation_problem(event: Heard, cites: str, own: Sequence[Heard], log: tuple
     return None
 
 
-def _effect(event: Heard, before: State | None) -> str:
+def _effect(event: Heard, said: Sequence[Heard]) -> str:
+    before = state(said)
+    if policy(said or [event]) == "branch":
+        return naive_branch.effect(event, said)
     is_delete = event.header["operation"] == "delete"
     if before is None:
         return "deleted" if is_delete else "added"

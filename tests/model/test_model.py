@@ -1,6 +1,7 @@
 """The fold against a second, naive one; and what must never depend on batches, order of completion or crashes."""
 
 import copy
+import itertools
 import json
 import random
 from collections.abc import Sequence
@@ -15,27 +16,32 @@ from hypothesis import strategies as st
 from lastword_projector.audit.choice import END, Range
 from lastword_projector.audit.compare import compare_entries, compare_history
 from lastword_projector.audit.recompute import Recomputed
+from lastword_projector.engine import branch
 from lastword_projector.engine.decode import LogRecord
-from lastword_projector.engine.fold import NEEDS_HISTORY, fold, step
+from lastword_projector.engine.latest import fold, step
+from lastword_projector.engine.policies import POLICIES
 from lastword_projector.engine.projection import Changes, DeadLetter
 from lastword_projector.engine.records import Entry, Mark, Record, mark_of, pack_record
+from lastword_projector.engine.steps import NEEDS_HISTORY
 from lastword_projector.projector import PartitionProjector
 from lastword_projector.store.memory import MemoryStore, Settled
-from lastword_projector.store.packing import pack_head
+from lastword_projector.store.packing import pack_head, unpack_entry
 from lastword_projector.store.ports import Checkpoint, CommitRefused
 from lastword_query_api import versions
 from lastword_query_api.answering import Entries, from_history
 from lastword_schemas import jsontext
 from lastword_schemas.answers import EventStatus
+from lastword_schemas.authority import AuthorityRank
 from lastword_schemas.control import Genesis
+from lastword_schemas.model import from_micros, instant_text
 from lastword_schemas.positions import Receipt
-from tests.model import naive
+from tests.model import naive, naive_branch
 from tests.model.logs import OWNERS, QUOTES, SCOPES, TEXT, Move, identifier, log_of, plans
 from tests.support.logs import ADA, UNSET, Log, SentLetters, Stores, project, recorded_at
 
 sizes = st.lists(st.integers(1, 9), min_size=1, max_size=5)
 
-Told = tuple[str, str, object, str, int, int, Mark, Mark, bool]
+Told = tuple[str, str, object, str, int, int, Mark, Mark, bool, tuple[object, ...]]
 
 
 def told(entry: Entry) -> Told:
@@ -51,6 +57,31 @@ def told(entry: Entry) -> Told:
         entry.start,
         entry.previous,
         entry.unresolved,
+        kept(entry),
+    )
+
+
+def instant(micros: int | None) -> str | None:
+    return None if micros is None else instant_text(from_micros(micros))
+
+
+def kept(entry: Entry) -> tuple[object, ...]:
+    """What policy `branch` keeps, as the naive state tells it."""
+    if entry.state is None:
+        return ()
+    assert entry.mark == max(
+        [branch.latest for branch in entry.state.branches] + [each.record.mark for each in entry.state.tombstones]
+    )
+    return (
+        branch.why(entry),
+        *(
+            naive_branch.Kept(each.record.event_id.hex(), each.latest, each.count, instant(each.expires_at))
+            for each in entry.state.branches
+        ),
+        *(
+            naive_branch.Kept(each.record.event_id.hex(), "tied" if each.tied else "", 0)
+            for each in entry.state.tombstones
+        ),
     )
 
 
@@ -67,12 +98,16 @@ def told_naively(state: naive.State) -> Told:
         mark_of(*state.start),
         mark_of(*state.previous) if state.previous else Mark(""),
         state.unresolved,
+        tuple(
+            each._replace(event_id=each.event_id.replace("-", "")) if isinstance(each, naive_branch.Kept) else each
+            for each in state.kept
+        ),
     )
 
 
 def pack_entry(entry: Entry) -> bytes:
     """Every byte of an entry as it is stored; when it was written is left out."""
-    return pack_head(entry, f"{0:013d}").encode() + pack_record(entry.record)
+    return pack_head(entry, f"{0:013d}") + pack_record(entry.record)
 
 
 def listen(log: Log) -> list[naive.Heard]:
@@ -148,10 +183,11 @@ def test_the_profile_is_the_naive_state(plan: list[Move]) -> None:
 @settings(max_examples=200, deadline=None)
 def test_a_reading_within_boundaries_is_the_naive_state(plan: list[Move], known_at: int, as_of: int) -> None:
     log = log_of(plan)
+    stores = project(log)
     ours = {
         (owner, scope, key): told(found.entry)
-        for owner, records in history(project(log)).items()
-        for (scope, key), found in from_history(records, as_of=as_of, known_at=known_at).items()
+        for owner, records in history(stores).items()
+        for (scope, key), found in from_history(records, stores.policies(owner), as_of=as_of, known_at=known_at).items()
     }
     states = naive.states(listen(log), known_at=known_at, as_of=as_of)
     assert ours == {at: told_naively(state) for at, state in states.items()}
@@ -161,10 +197,11 @@ def test_a_reading_within_boundaries_is_the_naive_state(plan: list[Move], known_
 @settings(max_examples=100, deadline=None)
 def test_current_is_what_belongs_to_the_naive_states_version_key_by_key(plan: list[Move]) -> None:
     log = log_of(plan)
+    stores = project(log)
     ours = {
         (owner, *place)
-        for owner, records in history(project(log)).items()
-        for place, status in versions.statuses(records, 0).items()
+        for owner, records in history(stores).items()
+        for place, status in versions.statuses(records, stores.policies(owner), 0).items()
         if status is EventStatus.CURRENT
     }
     heard = listen(log)
@@ -172,8 +209,7 @@ def test_current_is_what_belongs_to_the_naive_states_version_key_by_key(plan: li
     assert ours == {
         (said.owner, said.sequence, *at[1:])
         for at, state in states.items()
-        for said in naive.said_of(heard, at)
-        if said.mark >= state.start
+        for said in naive.current(naive.said_of(heard, at), state)
     }
 
 
@@ -188,7 +224,7 @@ def test_known_at_answers_as_a_replay_of_the_prefix(plan: list[Move], data: st.D
     recalled: dict[tuple[str, str, str], bytes] = {}
     for owner, records in history(now).items():
         assert [record for record in records if record.sequence <= known_at] == then.records(owner)
-        recalled |= packed(owner, from_history(records, as_of=None, known_at=known_at))
+        recalled |= packed(owner, from_history(records, now.policies(owner), as_of=None, known_at=known_at))
     assert recalled == {at: pack_entry(entry) for at, entry in profile(then).items()}
 
 
@@ -234,10 +270,12 @@ class Word(NamedTuple):
     source: int
     ordinal: int
     value: bytes | None
+    authority: int = 2
 
 
 words = st.lists(
-    st.builds(Word, st.integers(1, 4), st.integers(0, 1), st.sampled_from([b'"no"', b'"yes"', None])), max_size=7
+    st.builds(Word, st.integers(1, 4), st.integers(0, 1), st.sampled_from([b'"no"', b'"yes"', None]), st.just(2)),
+    max_size=7,
 )
 
 
@@ -266,6 +304,83 @@ def test_events_of_one_key_in_any_order_leave_the_naive_state(
     assert entry is None or expected is None or told(entry) == told_naively(expected)
 
 
+BRANCH = POLICIES["branch"]
+
+
+def arrived_one_by_one(records: Sequence[Record]) -> Entry | None:
+    """The entry of policy `branch` after records that arrived in this order."""
+    entry = None
+    for at, record in enumerate(records):
+        stepped = BRANCH.step(entry, record)
+        if stepped.entry is NEEDS_HISTORY:
+            note("needs history")
+            stepped = BRANCH.refold(entry, record, records[:at])
+        note(stepped.effect.value)
+        expected = naive_branch.effect(heard_of(record), [heard_of(other) for other in records[:at]])
+        assert stepped.effect.value == expected, [word_of(record) for record in records[: at + 1]]
+        assert isinstance(stepped.entry, Entry)
+        entry = stepped.entry
+    return entry
+
+
+def word_of(record: Record) -> tuple[int, int, bytes | None]:
+    return record.source_sequence, record.authority, record.value
+
+
+def told_of_branch(records: Sequence[Record]) -> Told:
+    """What the naive state of policy `branch` tells."""
+    return told_naively(naive_branch.state([heard_of(record) for record in records]))
+
+
+branching_words = st.lists(
+    st.builds(
+        Word,
+        st.integers(1, 4),
+        st.integers(0, 1),
+        st.sampled_from([b'"no"', b'"yes"', b'"yes"', None]),
+        st.integers(1, 3),
+    ),
+    min_size=1,
+    max_size=7,
+)
+
+
+@given(branching_words, st.randoms(use_true_random=False))
+@settings(max_examples=600, deadline=None)
+def test_events_of_a_branching_key_in_any_order_leave_the_naive_state(said: list[Word], order: random.Random) -> None:
+    ids = list(range(1, len(said) + 1))
+    order.shuffle(ids)
+    records = [record_of(word, ident, at) for at, (word, ident) in enumerate(zip(said, ids, strict=True))]
+    arrived = list(records)
+    order.shuffle(arrived)
+    entry = arrived_one_by_one(arrived)
+    assert entry is not None
+    assert BRANCH.fold(records) == entry
+    assert told(entry) == told_of_branch(records)
+    assert unpack_entry(pack_head(entry, f"{0:013d}") + pack_record(entry.record)).entry == entry
+
+
+def test_whatever_three_events_there_are_what_stands_does_not_depend_on_their_order() -> None:
+    """Two values or a delete, three authorities, sources that are the same or not: every set, in every order."""
+    words = [
+        Word(source, 0, value, authority)
+        for source in (1, 2, 3)
+        for value in (b'"no"', b'"yes"', None)
+        for authority in (1, 2, 3)
+    ]
+    for said in itertools.combinations_with_replacement(words, 3):
+        records = [record_of(word, ident, 0) for ident, word in enumerate(said, 1)]
+        expected = BRANCH.fold(records)
+        assert expected is not None
+        assert told(expected) == told_of_branch(records), said
+        for arrived in itertools.permutations(records):
+            entry = None
+            for at, record in enumerate(arrived):
+                stepped = BRANCH.step(entry, record).entry
+                entry = BRANCH.fold(arrived[: at + 1]) if stepped is NEEDS_HISTORY else stepped
+            assert entry == expected, said
+
+
 def record_of(word: Word, ident: int, at: int) -> Record:
     return Record(
         sequence=100 + at,
@@ -274,7 +389,7 @@ def record_of(word: Word, ident: int, at: int) -> Record:
         operation="delete" if word.value is None else "set",
         scope="global",
         key="tone",
-        authority=2,
+        authority=word.authority,
         service="app",
         role="service",
         verdict="",
@@ -291,7 +406,12 @@ def heard_of(record: Record) -> naive.Heard:
         recorded_at=record.recorded_at,
         owner=ADA,
         event_id=record.event_id.hex(),
-        header={"operation": record.operation, "key": "tone", "authority": "stated", "span": record.span},
+        header={
+            "operation": record.operation,
+            "key": "tone",
+            "authority": AuthorityRank(record.authority).authority,
+            "span": record.span,
+        },
         body={} if record.value is None else {"value": json.loads(record.value)},
         source=naive.Heard(record.source_sequence, record.source_recorded_at, ADA, ""),
     )

@@ -22,6 +22,8 @@ from lastword_projector.engine.projection import DeadLetter, EventRef, KeyRef, N
 from lastword_projector.engine.records import Entry, Record, pack_record
 from lastword_projector.projector import DeadLetters, PartitionProjector
 from lastword_projector.store.memory import MemoryStore
+from lastword_projector.store.packing import unpack_entry
+from lastword_query_api.answering import PolicyOf, policies_of
 from lastword_schemas import jsontext
 from lastword_schemas.control import GENESIS_KEY, REGISTRY_KEY, Genesis, RegistryRecord, control_bytes
 from lastword_schemas.drafts import CandidateDraft, EventDraft, read_draft, to_envelope
@@ -214,6 +216,13 @@ class Stores:
         """The stored entry."""
         ref = KeyRef(owner, scope, key)
         return self.store.load(self.partition, Needs(entries=[ref])).result().entries[ref]
+
+    def policies(self, owner: str) -> PolicyOf:
+        """By what policies the owner's keys fold."""
+        checkpoint = self.store.checkpoint(self.partition)
+        assert checkpoint is not None
+        stored = {at: unpack_entry(data) for at, data in self.store.entries(self.partition, owner).items()}
+        return policies_of(stored, checkpoint.registry)
 
     def value(self, owner: str, key: str, scope: str = "global") -> Any:
         """The current value; UNSET for a tombstone. Fails where there is no entry."""

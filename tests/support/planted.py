@@ -14,9 +14,11 @@ from msgspec.structs import replace
 
 from lastword_projector.engine import projection, records
 from lastword_projector.engine.decode import Event
-from lastword_projector.engine.fold import Step, step
+from lastword_projector.engine.latest import step
+from lastword_projector.engine.policies import POLICIES
 from lastword_projector.engine.projection import Changes, KeyRef, Projection
 from lastword_projector.engine.records import Entry, Mark, Record
+from lastword_projector.engine.steps import Step
 from lastword_projector.engine.verdict import Refusal, judge_expected
 from lastword_projector.projector import PartitionProjector
 from lastword_projector.store import calls, pipe, runners
@@ -80,6 +82,11 @@ def _commit_script(text: str) -> Script:
     return Script("commit", text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest(), read_only=False)
 
 
+def latest_steps(instead: Callable[[Entry | None, Record], Step]) -> AbstractContextManager[object]:
+    """Policy `latest` with another step."""
+    return mock.patch.dict(POLICIES, latest=POLICIES["latest"]._replace(step=instead))
+
+
 def last_write_wins() -> AbstractContextManager[object]:
     """The worker of a naive system: whatever arrives replaces what is there."""
 
@@ -87,7 +94,7 @@ def last_write_wins() -> AbstractContextManager[object]:
         effect = Effect.DELETED if record.is_delete else Effect.ADDED if entry is None else Effect.UPDATED
         return Step(effect, Entry(record, record.mark, record.mark, record.source_recorded_at))
 
-    return mock.patch.object(projection, "step", instead)
+    return latest_steps(instead)
 
 
 @contextmanager
@@ -143,7 +150,7 @@ def latest_set_ignoring_deletes() -> AbstractContextManager[object]:
     def instead(entry: Entry | None, record: Record) -> Step:
         return Step(Effect.DELETED, entry) if entry is not None and record.is_delete else step(entry, record)
 
-    return mock.patch.object(projection, "step", instead)
+    return latest_steps(instead)
 
 
 def newest_across_keys() -> AbstractContextManager[object]:

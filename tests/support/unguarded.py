@@ -9,10 +9,10 @@ from unittest import mock
 
 from lastword.settings import WorkerSettings
 from lastword_producers.kafka_log import LogIdentity
-from lastword_projector.engine import projection
-from lastword_projector.engine.fold import Step
+from lastword_projector.engine.policies import POLICIES
 from lastword_projector.engine.projection import Changes
 from lastword_projector.engine.records import NO_MARK, Entry, Record
+from lastword_projector.engine.steps import Step
 from lastword_projector.store import commits
 from lastword_projector.store.calls import Call, Plan, script
 from lastword_projector.store.names import Names
@@ -63,7 +63,7 @@ class UnguardedStore(RedisStore):
 
 
 def _last_write_wins(entry: Entry | None, record: Record) -> Step:
-    """`fold.step` without an order: the event that arrives replaces what is there."""
+    """`latest.step` without an order: the event that arrives replaces what is there."""
     effect = Effect.DELETED if record.is_delete else Effect.ADDED if entry is None else Effect.UPDATED
     previous = NO_MARK if entry is None else entry.mark
     return Step(effect, Entry(record, record.mark, record.mark, record.source_recorded_at, previous))
@@ -73,7 +73,7 @@ class _UnguardedWorker(Worker):
     """The worker of the product, with that fold: for the whole process while it runs, so let no other worker fold."""
 
     def run(self, stop: threading.Event) -> None:
-        with mock.patch.object(projection, "step", _last_write_wins):
+        with mock.patch.dict(POLICIES, latest=POLICIES["latest"]._replace(step=_last_write_wins)):
             super().run(stop)
 
 

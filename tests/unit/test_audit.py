@@ -145,7 +145,7 @@ def test_events_at_or_above_the_checkpoint_are_not_missed() -> None:
 def test_an_entry_is_compared_but_for_the_time_it_was_written() -> None:
     made = recomputed(mixed(), Range(1))
     (at, entry), *_ = made.of(ADA).entries.items()
-    data = {at: pack_head(entry, "1796000000000").encode() + pack_record(entry.record)}
+    data = {at: pack_head(entry, "1796000000000") + pack_record(entry.record)}
 
     assert list(compare_entries(0, ADA, {at: entry}, data)) == []
 

@@ -25,7 +25,7 @@ def answer(stores: Stores, log: Log, key: str = "tone", **boundary: Any) -> Insp
     checkpoint = stores.store.checkpoint(0)
     assert isinstance(checkpoint, Checkpoint)
     known_at = boundary.get("known_at", checkpoint.last_sequence)
-    entries = from_history(stores.records(ADA), as_of=boundary.get("as_of"), known_at=known_at)
+    entries = from_history(stores.records(ADA), stores.policies(ADA), as_of=boundary.get("as_of"), known_at=known_at)
     return inspection(reading_of(ADA, checkpoint, known_at=known_at), checkpoint, entries, ["global"], key, LATER)
 
 
@@ -111,7 +111,7 @@ def test_versions_begin_before_the_log_and_are_ended_by_what_was_said_in_it(log:
     imported = [log.set(ADA, "tone", value, backfill=place) for value, place in (("brief", 0), ("formal", 1))]
     said = log.set(ADA, "tone", "friendly")
     records: list[Record] = project(log).records(ADA)
-    found = versions(records, LATER)
+    found = versions(records, "latest", LATER)
     assert [version.value for version in found] == ["brief", "formal", "friendly"]
     assert [version.started_at for version in found[:2]] == [None, None]
     ends = [version.ended for version in found]

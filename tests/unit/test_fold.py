@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastword_projector.engine.fold import NEEDS_HISTORY, fold, step
+from lastword_projector.engine.latest import fold, step
 from lastword_projector.engine.records import (
     NO_MARK,
     Entry,
@@ -16,6 +16,7 @@ from lastword_projector.engine.records import (
     same_value,
     sequence_in,
 )
+from lastword_projector.engine.steps import NEEDS_HISTORY
 from lastword_projector.store.packing import pack_head, unpack_entry
 from lastword_schemas import jsontext
 from lastword_schemas.verdicts import Effect
@@ -291,16 +292,16 @@ STORED = {
 @pytest.mark.parametrize("said", STORED.values(), ids=STORED)
 def test_an_entry_survives_packing(said: list[Record]) -> None:
     entry = entry_of(*said)
-    stored = unpack_entry(pack_head(entry, "1772366400000").encode() + pack_record(entry.record))
+    stored = unpack_entry(pack_head(entry, "1772366400000") + pack_record(entry.record))
     assert (stored.entry, stored.projected_at) == (entry, 1_772_366_400_000)
 
 
 def test_a_stored_entry_begins_with_its_mark_the_time_of_projection_and_its_flags() -> None:
     """Lua and people read this: see `packing`."""
     first, second, third = record(3, LONG), record(5), record(8)
-    assert pack_head(entry_of(first), "1772366400000") == f"{first.mark}17723664000000"
-    assert pack_head(entry_of(first, second), "1772366400000") == f"{second.mark}17723664000004{first.mark}"
+    assert pack_head(entry_of(first), "1772366400000") == f"{first.mark}17723664000000".encode()
+    assert pack_head(entry_of(first, second), "1772366400000") == f"{second.mark}17723664000004{first.mark}".encode()
     restated = pack_head(entry_of(first, second, third), "1772366400000")
-    assert restated == f"{third.mark}17723664000006{second.mark}{recorded_at(5):013d}{first.mark}"
+    assert restated == f"{third.mark}17723664000006{second.mark}{recorded_at(5):013d}{first.mark}".encode()
     unresolved = entry_of(record(5, ident=1), record(5, LONG, ident=2))
-    assert pack_head(unresolved, "1772366400000") == f"{unresolved.mark}17723664000001"
+    assert pack_head(unresolved, "1772366400000") == f"{unresolved.mark}17723664000001".encode()

@@ -14,7 +14,11 @@ from lastword_schemas.positions import PositionToken, owner_digest
 from lastword_schemas.verdicts import Effect
 
 _CHANGING = frozenset(effect.value for effect in CHANGING)
-_STATUS: dict[str, ChangeStatus] = {Effect.DELETED.value: "deleted", Effect.CONFLICT.value: "unresolved"}
+_STATUS: dict[str, ChangeStatus] = {
+    Effect.DELETED.value: "deleted",
+    Effect.BRANCHED.value: "unresolved",
+    Effect.CONFLICT.value: "unresolved",
+}
 
 
 class Changed(msgspec.Struct, array_like=True, frozen=True, gc=False):

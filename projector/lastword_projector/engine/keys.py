@@ -7,7 +7,7 @@ import jsonschema_rs
 
 from lastword_schemas import jsontext
 from lastword_schemas.errors import InvalidInput
-from lastword_schemas.registry import KeyDeclaration, Registry
+from lastword_schemas.registry import Registry
 
 
 class Keys:
@@ -16,23 +16,24 @@ class Keys:
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
         self._min_ranks = {key: int(declared.min_authority.rank) for key, declared in registry.keys.items()}
+        self._takes_undeclared = registry.undeclared is not None
         self._validators = {
             key: _compile(key, declaration.schema_)
             for key, declaration in registry.keys.items()
             if declaration.schema_ is not None
         }
 
-    def get(self, key: str) -> KeyDeclaration | None:
-        """The declaration of a key; None if it is not declared."""
-        return self.registry.keys.get(key)
-
-    def declares(self, key: str) -> bool:
-        """Whether a key is declared."""
-        return key in self._min_ranks
+    def takes(self, key: str) -> bool:
+        """Whether events of a key are taken: it is declared, or need not be."""
+        return self._takes_undeclared or key in self._min_ranks
 
     def min_rank(self, key: str) -> int:
-        """The rank of the least authority that a key takes; 0 if it is not declared."""
-        return self._min_ranks.get(key, 0)
+        """The rank of the least authority that a key takes; 0 if it takes none."""
+        rank = self._min_ranks.get(key)
+        if rank is None:
+            least = self.registry.least_of(key)
+            return 0 if least is None else int(least.rank)
+        return rank
 
     def has_schema(self, key: str) -> bool:
         """Whether the key's values have a schema."""

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lastword_projector.engine.decode import Event, LogRecord, Malformed, Newer, Undecodable
-from lastword_projector.engine.fold import NEEDS_HISTORY, NeedsHistory, Step, fold, step
 from lastword_projector.engine.keys import Keys, compile_registry
+from lastword_projector.engine.policies import policy_of
 from lastword_projector.engine.reading import Read, RecordReader
 from lastword_projector.engine.records import NO_MARK, Entry, Mark, Record
+from lastword_projector.engine.steps import NEEDS_HISTORY, NeedsHistory, Step
 from lastword_projector.engine.upcasting import AS_WRITTEN, Upcasters
 from lastword_projector.engine.verdict import (
     Refusal,
@@ -247,11 +248,11 @@ class Projection:
 
     def _registry(self, record: LogRecord, item: RegistryRecord) -> None:
         try:
-            self.keys = compile_registry(item.registry.to_canonical())
+            self.keys = compile_registry(item.registry.following(self.keys.registry).to_canonical())
         except InvalidInput as error:
             self.changes.dead.append(DeadLetter(record, f"a registry that cannot be used: {error.message}"))
         else:
-            self.changes.registry = item.registry
+            self.changes.registry = self.keys.registry
 
     def _event(self, read: Read, event: Event, made: Record) -> Record:
         owner, scope, key = read.place
@@ -293,15 +294,14 @@ class Projection:
 
     def _step(self, ref: tuple[str, str, str], record: Record) -> Step:
         """What an event does to an entry; an entry that alone does not tell is folded anew."""
-        stepped = step(self._entry(ref), record)
+        entry = self._entry(ref)
+        policy = policy_of(entry, ref[2], self.keys.registry)
+        stepped = policy.step(entry, record)
         if stepped.entry is not NEEDS_HISTORY:
             return stepped
         if ref not in self._histories:
             raise NotLoaded(Needs(histories=[KeyRef(*ref)]))
-        refolded = fold([*self._histories[ref], record])
-        if refolded is None:
-            raise AssertionError("a fold of events has an entry")
-        return stepped._replace(entry=refolded)
+        return policy.refold(entry, record, self._histories[ref])
 
     def _put(self, ref: tuple[str, str, str], record: Record, entry: Entry | NeedsHistory) -> None:
         if not isinstance(entry, Entry):

@@ -150,13 +150,43 @@ class Record(msgspec.Struct, array_like=True, gc=False):
         return self.operation == "delete"
 
 
+class Branch(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The standing assertions of one value by one authority: the earliest, and how far the others go."""
+
+    record: Record
+    """The earliest."""
+    latest: Mark
+    """The greatest mark among them."""
+    count: int
+    """How many there are."""
+    expires_at: int | None
+    """When the last of them expires, microseconds since 1970; None: one never does."""
+
+
+class Tombstone(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A delete that may still end what is read late."""
+
+    record: Record
+    tied: bool = False
+    """Whether an assertion has the very same mark."""
+
+
+class Branches(msgspec.Struct, array_like=True, tag="branch", frozen=True, gc=False):
+    """What an entry of policy `branch` keeps."""
+
+    branches: tuple[Branch, ...] = ()
+    """By mark and event id of the earliest."""
+    tombstones: tuple[Tombstone, ...] = ()
+    """By mark. At most one of each authority: a later one goes with less."""
+
+
 class Entry(msgspec.Struct, frozen=True, gc=False):
-    """The state of one owner, scope and key under policy `latest`."""
+    """The state of one owner, scope and key."""
 
     record: Record
     """The event that the current pointer is on."""
     mark: Mark
-    """The latest mark: that of the record."""
+    """The greatest mark of all that counts. Under `latest` that of the record."""
     start: Mark
     """The mark that the current version began with; restatements go on with it."""
     started_at: int
@@ -164,7 +194,14 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     previous: Mark = NO_MARK
     """The last mark of what the version replaced; empty if nothing."""
     unresolved: bool = False
-    """Whether another value has the very same mark."""
+    """Whether there is no single answer; `Policy.why` tells why not."""
+    state: Branches | None = None
+    """What a policy keeps besides; `latest` nothing."""
+
+    @property
+    def policy(self) -> str:
+        """The policy under which the entry began, and goes on."""
+        return "latest" if self.state is None else "branch"
 
 
 def same_value(one: Record, other: Record) -> bool:

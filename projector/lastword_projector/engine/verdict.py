@@ -50,10 +50,10 @@ def judge_event(event: Event, key_matches: bool, keys: Keys) -> Refusal | None:
     if not key_matches:
         return Refusal(Reason.KEY_MISMATCH, "the record's Kafka key is not owner/scope/key of the envelope")
     if event.key is not None:
-        if not keys.declares(event.key):
+        if not keys.takes(event.key):
             return _undeclared(event.key)
         for other in event.retires or ():
-            if not keys.declares(other.key):
+            if not keys.takes(other.key):
                 return _undeclared(other.key)
         if keys.has_schema(event.key) and (value := event.value) is not None:
             problem = keys.value_problem(event.key, value)

@@ -101,7 +101,7 @@ def _groups(genesis: Genesis, changes: Changes, projected_at: str) -> list[_Grou
             group = of_owner[owner] = _Group(owner)
         record = entry.record
         known = packed_of.get(record.sequence) if record.retired_by is None else None
-        value = pack_head(entry, projected_at).encode() + (known or pack_record(record))
+        value = pack_head(entry, projected_at) + (known or pack_record(record))
         group.entries += (field_of(scope, key), started_from, value)
     groups = list(of_owner.values())
     if changes.dead:

@@ -139,7 +139,7 @@ class MemoryStore:
         known = {(number, letter.record.offset) for number, letter in self.dead}
         self.dead += [(partition, letter) for letter in changes.dead if (partition, letter.record.offset) not in known]
         for ref, (_, entry) in changes.entries.items():
-            data = pack_head(entry, f"{now_ms:013d}").encode() + pack_record(entry.record)
+            data = pack_head(entry, f"{now_ms:013d}") + pack_record(entry.record)
             self.stored_entries[partition, KeyRef(*ref)] = data
         for (owner, event_id), sequence in changes.events:
             self._events[partition, EventRef(owner, event_id)] = sequence

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from lastword_projector.engine.fold import fold
+from lastword_projector.engine.policies import policy_of
 from lastword_projector.engine.projection import EventRef, Needs
 from lastword_projector.engine.records import Record
 from lastword_projector.store.memory import MemoryStore
@@ -53,11 +53,15 @@ class MemoryReader:
         checkpoint, records = await self.history(partition, owner)
         if checkpoint is None:
             return StateRead(None, {}, None)
+        _, now = await self.entries(partition, owner, wanted)
         known = [record for record in records if known_at is None or record.sequence <= known_at]
         entries = {}
         for scope, key in wanted:
             parts = (record.part_of(scope, key) for record in known if as_of is None or record.source_sequence <= as_of)
-            if (entry := fold([part for part in parts if part is not None])) is not None:
+            if (scope, key) not in now:
+                continue
+            policy = policy_of(now[scope, key].entry, key, checkpoint.registry)
+            if (entry := policy.fold([part for part in parts if part is not None])) is not None:
                 entries[scope, key] = entry
         last = None
         if any(entry.record.expires_at is not None for entry in entries.values()):

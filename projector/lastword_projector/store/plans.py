@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from lastword_projector.engine.fold import fold
+from lastword_projector.engine.policies import Policy, policy_of
 from lastword_projector.engine.projection import KeyRef, Needs
-from lastword_projector.engine.records import Entry, Record, sequence_in, unpack_record
+from lastword_projector.engine.records import Entry, Record, unpack_record
 from lastword_projector.store.calls import Call, Plan, ScriptKeys, script_call, together
 from lastword_projector.store.event_ids import EventIds, event_digest, is_time_ordered
 from lastword_projector.store.names import Names, bucket_of, field_of, owner_in, scope_and_key
@@ -188,20 +188,34 @@ def state_at(
     known_at: int | None,
 ) -> Plan[StateRead]:
     """Entries of one owner within a boundary, by scope and key, and the checkpoint that bounds all of them."""
-    seen = yield from checkpoint(names, partition)
+    seen, now = yield from read(names, partition, owner, wanted)
     if seen is None:
         return StateRead(None, {}, None)
     limit = seen.last_sequence if known_at is None else min(known_at, seen.last_sequence)
-    refs = [KeyRef(owner, scope, key) for scope, key in wanted]
-    folded = yield from together([entry_at(names, partition, ref, as_of=as_of, known_at=limit) for ref in refs])
-    entries = {at: entry for at, entry in zip(wanted, folded, strict=True) if entry is not None}
+    told = [at for at in wanted if at in now]  # of what has no entry now nothing ever counted
+    folded = yield from together(
+        [
+            entry_at(
+                names,
+                partition,
+                KeyRef(owner, *at),
+                policy_of(now[at].entry, at[1], seen.registry),
+                as_of=as_of,
+                known_at=limit,
+            )
+            for at in told
+        ]
+    )
+    entries = {at: entry for at, entry in zip(told, folded, strict=True) if entry is not None}
     last = None
     if any(entry.record.expires_at is not None for entry in entries.values()):
         last = yield from floor(names, partition, owner, limit if as_of is None else min(as_of, limit))
     return StateRead(seen, entries, last)
 
 
-def entry_at(names: Names, partition: int, ref: KeyRef, *, as_of: int | None, known_at: int) -> Plan[Entry | None]:
+def entry_at(
+    names: Names, partition: int, ref: KeyRef, policy: Policy, *, as_of: int | None, known_at: int
+) -> Plan[Entry | None]:
     """The entry of a key within a boundary, folded from as few of its newest events as tell all of it.
 
     `known_at` is not above the checkpoint: below it the history does not change.
@@ -216,10 +230,8 @@ def entry_at(names: Names, partition: int, ref: KeyRef, *, as_of: int | None, kn
             for record in window.records
             if record.sequence <= known_at and record.source_sequence <= newest
         }
-        entry = fold(events.values())
-        # Once the version and the mark below it are wholly there, older events could not change the entry.
-        told = entry is not None and bool(entry.previous) and sequence_in(entry.previous) > window.oldest
-        if told or not window.more:
+        entry = policy.fold(events.values())
+        if not window.more or (entry is not None and policy.is_told(entry, window.oldest)):
             return entry
         passed, count = passed + count, min(2 * count, _WIDEST_WINDOW)
 

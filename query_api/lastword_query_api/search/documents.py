@@ -6,13 +6,13 @@ from typing import Any, Final, Literal, NamedTuple
 
 from lastword_projector.engine.records import Record
 from lastword_query_api import versions
-from lastword_query_api.answering import Entries, status_of
+from lastword_query_api.answering import Entries, PolicyOf, status_of
 from lastword_query_api.search.words import key_terms, terms, value_text
 from lastword_schemas.answers import Status, Version
 from lastword_schemas.registry import KeyDeclaration, Registry
 
 DocumentStatus = Literal["current", "superseded", "deleted", "expired"]
-_UNDECLARED: Final = KeyDeclaration(policy="latest")
+_UNDECLARED: Final = KeyDeclaration(policy="branch")
 
 
 class Fields(NamedTuple):
@@ -75,7 +75,9 @@ def active_documents(entries: Entries, registry: Registry, moment: int, before: 
     return found
 
 
-def history_documents(records: Iterable[Record], registry: Registry, moment: int) -> list[Document]:
+def history_documents(
+    records: Iterable[Record], policies: PolicyOf, registry: Registry, moment: int
+) -> list[Document]:
     """A document of every version that ever had a value, from the counting records within a boundary."""
     by_key: dict[tuple[str, str], list[Record]] = {}
     for record in records:
@@ -84,7 +86,7 @@ def history_documents(records: Iterable[Record], registry: Registry, moment: int
     return [
         _made(at, record, version.status, version.resolution_state == "unresolved", registry, version)
         for at, parts in by_key.items()
-        for version, record in versions.told(parts, moment)
+        for version, record in versions.told(parts, policies(*at), moment)
         if version.operation == "set"
     ]
 

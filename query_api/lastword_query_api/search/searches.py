@@ -108,14 +108,15 @@ class Searches:
             reading, checkpoint, records, resolved = await self._readings.records(asked, place)
             moment, registry = resolved.moment, checkpoint.registry
             as_of, known_at = resolved.as_of, resolved.known_at
+            policies = await self._readings.policies(asked.owner, checkpoint)
             if wanted.history:
                 within = [one for one in records if answering.counts_within(one, as_of=as_of, known_at=known_at)]
-                documents = await _beside(len(within), history_documents, within, registry, moment)
+                documents = await _beside(len(within), history_documents, within, policies, registry, moment)
                 corpus = Corpus(documents, await _beside(len(documents), LexicalIndex, documents))
                 chain = wanted.scopes
                 numbers = [at for at, one in enumerate(documents) if chain is None or one.scope in chain]
             else:
-                entries = answering.from_history(records, as_of=as_of, known_at=known_at)
+                entries = answering.from_history(records, policies, as_of=as_of, known_at=known_at)
                 snapshot = await _beside(len(entries), Snapshot.made, entries, registry, moment)
                 corpus, numbers = snapshot.corpus, snapshot.numbers(wanted.scopes)
         if wanted.filters:

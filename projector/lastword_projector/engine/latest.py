@@ -5,31 +5,12 @@ enough; where it is not, `step` says `NEEDS_HISTORY` and `fold` over the key's e
 """
 
 from collections.abc import Iterable
-from enum import Enum
-from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from lastword_projector.engine.records import NO_MARK, Entry, Mark, Record, same_value
-from lastword_schemas.verdicts import Effect
-
-
-class NeedsHistory(Enum):
-    NEEDS_HISTORY = "needs-history"
-
-
-NEEDS_HISTORY: Final = NeedsHistory.NEEDS_HISTORY
-"""The entry alone does not tell; fold the key's events anew."""
-
-
-class Step(NamedTuple):
-    """What one event does to an entry."""
-
-    effect: Effect
-    entry: Entry | NeedsHistory
-    """The entry after it."""
-    related: tuple[int, ...] | None = None
-    """Of `late`: the entry's source sequence, which stands, and the event's."""
+from lastword_projector.engine.records import NO_MARK, Entry, Mark, Record, same_value, sequence_in
+from lastword_projector.engine.steps import NEEDS_HISTORY, NeedsHistory, Step
+from lastword_schemas.verdicts import Effect, Unresolved
 
 
 def step(entry: Entry | None, record: Record) -> Step:
@@ -44,6 +25,14 @@ def step(entry: Entry | None, record: Record) -> Step:
     return Step(Effect.LATE, _late(entry, record, mark), (entry.record.source_sequence, record.source_sequence))
 
 
+def refold(entry: Entry | None, record: Record, history: Iterable[Record]) -> Step:
+    """The same where the entry alone does not tell: with all counting events of the key before this one."""
+    refolded = fold([*history, record])
+    if refolded is None:
+        raise AssertionError("a fold of events has an entry")
+    return step(entry, record)._replace(entry=refolded)
+
+
 def fold(records: Iterable[Record]) -> Entry | None:
     """The entry of one key from its counting events, in any order; None if there are none."""
     entry: Entry | None = None
@@ -53,6 +42,17 @@ def fold(records: Iterable[Record]) -> Entry | None:
             raise AssertionError("events in the order of their marks fold one by one")
         entry = folded
     return entry
+
+
+def is_told(entry: Entry, oldest: int) -> bool:
+    """Whether events with a source sequence of at most `oldest` could not change the entry: the version and the mark
+    below it are above that."""
+    return bool(entry.previous) and sequence_in(entry.previous) > oldest
+
+
+def why(entry: Entry) -> Unresolved | None:
+    """Why the entry is unresolved: another value has the very same mark."""
+    return Unresolved.EQUAL_VERSION_CONFLICT if entry.unresolved else None
 
 
 def _begin(record: Record, mark: Mark, previous: Mark) -> Entry:

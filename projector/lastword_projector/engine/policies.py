@@ -1,0 +1,49 @@
+"""The policies by which the events of a key fold, by the name that a declaration gives.
+
+Each is a module with the same functions. `step` folds one more event into the entry, whatever the order of arrival, or
+says `NEEDS_HISTORY`, and then `refold` does; `fold` makes the entry of all of a key's events. What `step` makes of them
+one by one is what `fold` makes of them together.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from lastword_projector.engine import branch, latest
+from lastword_projector.engine.records import Entry, Record
+from lastword_projector.engine.steps import Step
+from lastword_schemas.registry import Registry
+from lastword_schemas.verdicts import Unresolved
+
+
+class Policy(NamedTuple):
+    """How the events of a key fold."""
+
+    step: Callable[[Entry | None, Record], Step]
+    """What one counting event does to the entry of its key."""
+    refold: Callable[[Entry | None, Record, Iterable[Record]], Step]
+    """The same where the entry alone does not tell: with all counting events of the key before that one."""
+    fold: Callable[[Iterable[Record]], Entry | None]
+    """The entry of one key from its counting events, in any order; None if there are none."""
+    is_told: Callable[[Entry, int], bool]
+    """Whether events with a source sequence of at most the one given could not change an entry that was folded from
+    all newer ones."""
+    why: Callable[[Entry], Unresolved | None]
+    """Why an entry is unresolved; None if it is not."""
+
+
+POLICIES: Final = {
+    "latest": Policy(latest.step, latest.refold, latest.fold, latest.is_told, latest.why),
+    "branch": Policy(branch.step, branch.refold, branch.fold, branch.is_told, branch.why),
+}
+"""By name: what `KeyDeclaration.policy` can be."""
+
+
+def policy_name(entry: Entry | None, key: str, registry: Registry) -> str:
+    """The name of an entry's policy: the one under which it began; where there is none yet, the key's in the
+    registry."""
+    return registry.policy_of(key) if entry is None else entry.policy
+
+
+def policy_of(entry: Entry | None, key: str, registry: Registry) -> Policy:
+    """The policy of an entry, as `policy_name`."""
+    return POLICIES[policy_name(entry, key, registry)]
