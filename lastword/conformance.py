@@ -277,7 +277,7 @@ class ProducerCheck:
 class _AnyKeys(Keys):
     """Every key is declared, with any value."""
 
-    def declares(self, key: str) -> bool:
+    def takes(self, key: str) -> bool:
         return True
 
 

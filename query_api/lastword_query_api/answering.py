@@ -7,12 +7,13 @@ from datetime import datetime
 from typing import Any
 
 from lastword_projector.engine.policies import POLICIES, policy_name
-from lastword_projector.engine.records import Entry, Record, sequence_in
+from lastword_projector.engine.records import Entry, Record, same_value, sequence_in
 from lastword_projector.store.packing import StoredEntry
 from lastword_projector.store.ports import Checkpoint
 from lastword_schemas import jsontext
 from lastword_schemas.answers import (
     ActorAnswer,
+    BranchAnswer,
     Identity,
     InspectionRecord,
     Mark,
@@ -115,7 +116,11 @@ def inspection(
         return InspectionRecord(identity=identity, state=State(status=Status.ABSENT), source=None, selection=selection)
     partition = checkpoint.genesis.partition
     return InspectionRecord(
-        identity=identity, state=_state(found.entry, moment), source=_source(found, partition), selection=selection
+        identity=identity,
+        state=_state(found.entry, moment),
+        source=_source_of(found.entry.record, found.projected_at, partition),
+        selection=selection,
+        branches=_branches(found, partition),
     )
 
 
@@ -129,6 +134,7 @@ def choose(
         found = entries.get((scope, key))
         if found is None:
             continue
+        found = Found(read_at(found.entry, moment), found.projected_at)
         status = status_of(found.entry, moment)
         if status is Status.SET:
             if stopped is not None:
@@ -141,12 +147,27 @@ def choose(
     return stopped or (None, None, Rule.ABSENT)
 
 
+def read_at(entry: Entry, moment: int) -> Entry:
+    """The entry as it reads at a moment (microseconds since 1970): see `Policy.at`."""
+    return POLICIES[entry.policy].at(entry, moment)
+
+
 def status_of(entry: Entry, moment: int) -> Status:
-    """What the entry says at a moment (microseconds since 1970)."""
+    """What an entry that reads so at a moment (microseconds since 1970) says."""
     if entry.record.is_delete:
         return Status.DELETED
-    expires_at = entry.record.expires_at
-    return Status.EXPIRED if expires_at is not None and expires_at <= moment else Status.SET
+    expiry = expires_at(entry)
+    return Status.EXPIRED if expiry is not None and expiry <= moment else Status.SET
+
+
+def expires_at(entry: Entry) -> int | None:
+    """When what an entry says expires, microseconds since 1970."""
+    return POLICIES[entry.policy].expires_at(entry)
+
+
+def status_at(entry: Entry, moment: int) -> Status:
+    """What an entry says at a moment (microseconds since 1970)."""
+    return status_of(read_at(entry, moment), moment)
 
 
 def reading_of(
@@ -176,12 +197,13 @@ def position_token_of(owner: str, checkpoint: Checkpoint) -> str:
 
 
 def _state(entry: Entry, moment: int) -> State:
-    record, status = entry.record, status_of(entry, moment)
+    record, status, policy = entry.record, status_of(entry, moment), POLICIES[entry.policy]
+    expiry = policy.expires_at(entry)
     return State(
         status=status,
         value=value_of(record) if status is Status.SET else None,
         resolution_state="unresolved" if entry.unresolved else "resolved",
-        resolution_reason=POLICIES[entry.policy].why(entry),
+        resolution_reason=policy.why(entry),
         operation=record.operation,
         authority=authority_of(record),
         version_start=sequence_in(entry.start),
@@ -192,12 +214,44 @@ def _state(entry: Entry, moment: int) -> State:
             ordinal=record.ordinal,
         ),
         supersedes=[sequence_in(entry.previous)] if entry.previous else [],
-        expires_at=None if record.expires_at is None else from_micros(record.expires_at),
+        expires_at=None if expiry is None else from_micros(expiry),
     )
 
 
-def _source(found: Found, partition: int) -> Source:
-    record = found.entry.record
+def _branches(found: Found, partition: int) -> list[BranchAnswer]:
+    """What stands side by side, the earliest first; then the deletes that may still end what is read late."""
+    entry, state = found.entry, found.entry.state
+    if state is None:
+        return []
+    said = [
+        BranchAnswer(
+            operation="set",
+            value=value_of(each.record),
+            current=same_value(each.record, entry.record),
+            authority=AuthorityRank(each.record.authority).authority,
+            source=_source_of(each.record, found.projected_at, partition),
+            latest=sequence_in(each.latest),
+            assertions=each.count,
+            expires_at=None if each.expires_at is None else from_micros(each.expires_at),
+        )
+        for each in state.branches
+    ]
+    deletes = [
+        BranchAnswer(
+            operation="delete",
+            current=each.record == entry.record,
+            authority=AuthorityRank(each.record.authority).authority,
+            source=_source_of(each.record, found.projected_at, partition),
+            latest=each.record.source_sequence,
+            assertions=1,
+            expires_at=None,
+        )
+        for each in state.tombstones
+    ]
+    return said + deletes
+
+
+def _source_of(record: Record, projected_at: int | None, partition: int) -> Source:
     return Source(
         source_sequence=record.source_sequence,
         position=position_of(record, partition),
@@ -208,7 +262,7 @@ def _source(found: Found, partition: int) -> Source:
         occurred_at=None if record.occurred_at is None else from_micros(record.occurred_at),
         updated_at=source_time(record.source_recorded_at),
         retired_by=retired_by_of(record),
-        projected_at=None if found.projected_at is None else from_micros(found.projected_at * 1000),
+        projected_at=None if projected_at is None else from_micros(projected_at * 1000),
     )
 
 

@@ -143,7 +143,7 @@ class Readings:
             at
             for at, found in entries.items()
             if (scope is None or at[0] == scope)
-            and (everything or answering.status_of(found.entry, moment) is Status.SET)
+            and (everything or answering.status_at(found.entry, moment) is Status.SET)
             and (after is None or at > after)
         )
         shown = [

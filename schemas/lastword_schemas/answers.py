@@ -146,6 +146,32 @@ class Source(Answer):
     """When the profile was written; None in an answer from history."""
 
 
+class BranchAnswer(Answer):
+    """Under policy `branch`: a value that stands, or a delete that may still end what is read late."""
+
+    operation: Named[Literal["set", "delete"]]
+    value: JsonValue = None
+    """There only on a `set`."""
+    current: bool
+    """Whether the answer stands on it: its value is the one that is given."""
+    authority: Named[Authority]
+    source: Source
+    """Of the earliest assertion of that value with that authority."""
+    latest: int
+    """Source sequence of the last one."""
+    assertions: int
+    """How many there were. A copy of an event is none."""
+    expires_at: Instant | None
+    """When the last of them expires."""
+
+    @model_serializer(mode="wrap")
+    def _value_only_of_a_set(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        if self.operation != "set":
+            data.pop("value", None)
+        return data
+
+
 class Selection(Answer):
     """By what boundary and rule it was chosen."""
 
@@ -171,6 +197,8 @@ class InspectionRecord(Answer):
     source: Source | None
     """None if nothing was ever said."""
     selection: Selection
+    branches: list[BranchAnswer] = Field(default_factory=list)
+    """Under policy `branch`: everything that stands, by source order, then deletes. Under `latest` nothing."""
 
 
 class Reading(Answer):

@@ -4,6 +4,7 @@
 |---|---|
 | `records.jsonl` | a record of the log, by which build (its commit) or by another producer, and what it decodes to |
 | `log.jsonl`, `log-entries.jsonl` | the records of a whole log with their verdicts; the entries at its end |
+| `log-branch.jsonl`, `log-branch-entries.jsonl` | the same under policy `branch`; the entries also as they are stored |
 | `changes.jsonl` | what `lastword.changes` tells of that log |
 | `tokens.jsonl` | receipts and position tokens |
 | `export.jsonl`, `export-rows.jsonl` | an export; what an import makes of each of its lines that holds something |
@@ -59,6 +60,8 @@ def lines(name: str) -> list[dict[str, Any]]:
 RECORDS = lines("records.jsonl")
 LOG = lines("log.jsonl")
 ENTRIES = lines("log-entries.jsonl")
+BRANCH_LOG = lines("log-branch.jsonl")
+BRANCH_ENTRIES = lines("log-branch-entries.jsonl")
 
 
 def named(items: list[dict[str, Any]]) -> list[Any]:
@@ -120,12 +123,13 @@ class TestLog:
 
         assert [error.message[:200] for error in validator.iter_errors(json.loads(record["value"]))] == []
 
-    def test_every_verdict_on_a_log_is_the_one_that_was_given_first(self) -> None:
-        stores = project(golden_log())
+    @pytest.mark.parametrize("log", [LOG, BRANCH_LOG], ids=["latest", "branch"])
+    def test_every_verdict_on_a_log_is_the_one_that_was_given_first(self, log: list[dict[str, Any]]) -> None:
+        stores = project(golden_log(log))
         records = {record.sequence: record for owner in owners() for record in stores.records(owner)}
         dead = {letter.record.offset for letter in stores.dead.letters}
 
-        for line in LOG:
+        for line in log:
             if (record := records.get(line["offset"])) is not None:
                 given = {
                     "verdict": record.verdict,
@@ -146,8 +150,18 @@ class TestLog:
             assert found is not None
             assert entry_shown(found) == {name: entry[name] for name in entry if name not in ("owner", "scope", "key")}
 
+    def test_under_branch_it_folds_to_the_same_entries_which_unpack_to_what_they_meant(self) -> None:
+        stores = project(golden_log(BRANCH_LOG))
+
+        for line in BRANCH_ENTRIES:
+            entry = stores.entry(line["owner"], line["key"], line["scope"])
+            assert entry is not None
+            shown = entry_shown(entry) | {"policy": entry.policy}
+            assert shown == {name: line[name] for name in shown}
+            assert unpack_entry(bytes.fromhex(line["packed"])).entry == entry
+
     def test_it_has_every_effect_and_every_reason(self) -> None:
-        told = {line.get("reason") or line.get("verdict") for line in LOG}
+        told = {line.get("reason") or line.get("verdict") for line in LOG + BRANCH_LOG}
 
         assert told >= {*(effect.value for effect in Effect), *(reason.value for reason in Reason)}
 
@@ -268,11 +282,11 @@ class TestStored:
         assert duplicate not in [record.sequence for record in history]
 
 
-def golden_log() -> Log:
+def golden_log(lines: list[dict[str, Any]] = LOG) -> Log:
     log = Log(registry=None)
     log.records = [
         LogRecord(line["offset"], line["recorded_at"], line["key"] and line["key"].encode(), line["value"].encode())
-        for line in LOG
+        for line in lines
     ]
     return log
 

@@ -317,7 +317,7 @@ def test_the_declared_keys_are_shown_and_applied(cli: Run, tmp_path: Path) -> No
     shown, as_json = cli("keys", "show"), cli("keys", "show", "--json")
 
     assert applied.code == 0, applied.err
-    assert applied.out.startswith("applied 7 keys to 4 partitions")
+    assert applied.out.startswith("applied 8 keys to 4 partitions")
     assert "no longer declared" not in applied.out
     assert "brief | detailed" in shown.out
     assert as_json.json["keys"].keys() == parse_registry_file(DECLARED).keys.keys()

@@ -26,6 +26,11 @@ from lastword_schemas.registry import Registry, parse_registry_file
 MakeWorker = Callable[[WorkerSettings, Any], Worker]
 
 DECLARED = """
+undeclared = "refuse"
+
+[keys."employer"]
+policy = "branch"
+
 [keys."answer_detail"]
 policy = "latest"
 schema = { enum = ["brief", "detailed"] }

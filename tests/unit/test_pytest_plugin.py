@@ -41,7 +41,7 @@ def test_a_client_of_the_same_lastword_is_there_too(lastword_client: Client, las
 
 
 def test_the_registry_file_is_named_in_the_configuration(pytester: pytest.Pytester) -> None:
-    pytester.makefile(".toml", keys='[keys."pet"]\npolicy = "latest"\n')
+    pytester.makefile(".toml", keys='undeclared = "refuse"\n[keys."pet"]\npolicy = "latest"\n')
     pytester.makeini("[pytest]\nlastword_keys = keys.toml\n")
     pytester.makepyfile(
         ASK

@@ -213,11 +213,12 @@ def test_a_key_that_is_not_declared_is_refused_as_anywhere_until_it_is(ada: Pers
 
 def test_without_keys_there_are_the_starter_keys_and_a_file_names_ones_own(tmp_path: Path) -> None:
     file = tmp_path / "keys.toml"
-    file.write_text('[keys."pet"]\npolicy = "latest"\n')
+    file.write_text('[keys."pet"]\npolicy = "latest"\n')  # which takes all other keys, too
     with InMemoryLastword() as starter, InMemoryLastword(file) as own:
         assert Person(starter).set("mail.tone", "brief").status_code == 202
         assert problem(Person(starter).set("pet", "cat")) == (422, "undeclared-key")
         assert Person(own).set("pet", "cat").status_code == 202
+        assert Person(own).set("fish", "carp").status_code == 202
 
 
 def test_a_declaration_that_is_none_is_refused_naming_the_key(lastword: InMemoryLastword) -> None:

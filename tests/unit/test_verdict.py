@@ -385,6 +385,40 @@ class TestQuotes:
         assert project(log).value(ADA, "tone") == 9
 
 
+class TestBranch:
+    @pytest.fixture
+    def log(self) -> Log:
+        return Log(registry=registry_of(employer={"policy": "branch"}))
+
+    def test_another_value_of_the_same_authority_branches(self, log: Log) -> None:
+        log.set(ADA, "employer", "Acme")
+        assert verdict(log, log.set(ADA, "employer", "Globex")) == Effect.BRANCHED
+        entry = project(log).entry(ADA, "employer")
+        assert entry is not None
+        assert (entry.unresolved, entry.record.value) == (True, b'"Acme"')
+
+    def test_more_authority_settles_it(self, log: Log) -> None:
+        log.set(ADA, "employer", "Acme")
+        log.set(ADA, "employer", "Globex")
+        assert verdict(log, log.set(ADA, "employer", "Globex", authority="confirmed", role="person")) == Effect.UPDATED
+        assert project(log).value(ADA, "employer") == "Globex"
+
+    def test_a_value_that_stands_is_restated(self, log: Log) -> None:
+        log.set(ADA, "employer", "Acme")
+        assert verdict(log, log.set(ADA, "employer", "Acme")) == Effect.RESTATED
+
+    def test_a_guess_below_what_was_said_later_is_late(self, log: Log) -> None:
+        turn = log.say(ADA, TEXT)
+        log.set(ADA, "employer", "Acme")
+        guess = log.candidate(ADA, "employer", "Globex", source=turn, authority="inferred")
+        assert verdict(log, guess) == Effect.LATE
+
+    def test_a_delete_of_less_authority_leaves_it_unresolved(self, log: Log) -> None:
+        log.set(ADA, "employer", "Acme")
+        assert verdict(log, log.delete(ADA, "employer", authority="inferred")) == Effect.BRANCHED
+        assert project(log).value(ADA, "employer") == "Acme"
+
+
 class TestAuthority:
     def test_a_candidate_has_at_most_the_authority_of_the_statement_it_cites(self, log: Log) -> None:
         guess = log.set(ADA, "guess", 1, authority="inferred")

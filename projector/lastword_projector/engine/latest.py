@@ -55,6 +55,17 @@ def why(entry: Entry) -> Unresolved | None:
     return Unresolved.EQUAL_VERSION_CONFLICT if entry.unresolved else None
 
 
+def at(entry: Entry, moment: int) -> Entry:
+    """The entry as it reads at a moment: there is one value, expired or not."""
+    del moment
+    return entry
+
+
+def expires_at(entry: Entry) -> int | None:
+    """When what the entry says expires, microseconds since 1970."""
+    return entry.record.expires_at
+
+
 def _begin(record: Record, mark: Mark, previous: Mark) -> Entry:
     return Entry(record, mark, mark, record.source_recorded_at, previous)
 

@@ -29,11 +29,15 @@ class Policy(NamedTuple):
     all newer ones."""
     why: Callable[[Entry], Unresolved | None]
     """Why an entry is unresolved; None if it is not."""
+    at: Callable[[Entry, int], Entry]
+    """The entry as it reads at a moment (microseconds since 1970): without what has expired, unless all of it has."""
+    expires_at: Callable[[Entry], int | None]
+    """When what an entry says expires, microseconds since 1970; None: never."""
 
 
 POLICIES: Final = {
-    "latest": Policy(latest.step, latest.refold, latest.fold, latest.is_told, latest.why),
-    "branch": Policy(branch.step, branch.refold, branch.fold, branch.is_told, branch.why),
+    "latest": Policy(latest.step, latest.refold, latest.fold, latest.is_told, latest.why, latest.at, latest.expires_at),
+    "branch": Policy(branch.step, branch.refold, branch.fold, branch.is_told, branch.why, branch.at, branch.expires_at),
 }
 """By name: what `KeyDeclaration.policy` can be."""
 

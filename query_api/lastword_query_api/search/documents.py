@@ -6,7 +6,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from lastword_projector.engine.records import Record
 from lastword_query_api import versions
-from lastword_query_api.answering import Entries, PolicyOf, status_of
+from lastword_query_api.answering import Entries, PolicyOf, expires_at, read_at, status_of
 from lastword_query_api.search.words import key_terms, terms, value_text
 from lastword_schemas.answers import Status, Version
 from lastword_schemas.registry import KeyDeclaration, Registry
@@ -34,6 +34,8 @@ class Document:
     record: Record
     """The event that it stands on."""
     unresolved: bool
+    expires_at: int | None
+    """When the value expires, microseconds since 1970."""
     declared: KeyDeclaration
     value: str
     """The words of the value."""
@@ -65,26 +67,27 @@ def active_documents(entries: Entries, registry: Registry, moment: int, before: 
     """
     found: dict[tuple[str, str], Document] = {}
     for at, one in entries.items():
-        entry = one.entry
+        entry = read_at(one.entry, moment)
         if status_of(entry, moment) is not Status.SET:
             continue
-        known = before.get(at)
-        if known is None or known.record.sequence != entry.record.sequence or known.unresolved != entry.unresolved:
-            known = _made(at, entry.record, "current", entry.unresolved, registry)
+        known, expiry = before.get(at), expires_at(entry)
+        said = entry.record.sequence, entry.unresolved, expiry
+        if known is None or (known.record.sequence, known.unresolved, known.expires_at) != said:
+            known = _made(at, entry.record, "current", entry.unresolved, expiry, registry)
         found[at] = known
     return found
 
 
-def history_documents(
-    records: Iterable[Record], policies: PolicyOf, registry: Registry, moment: int
-) -> list[Document]:
+def history_documents(records: Iterable[Record], policies: PolicyOf, registry: Registry, moment: int) -> list[Document]:
     """A document of every version that ever had a value, from the counting records within a boundary."""
     by_key: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         for part in record.parts():
             by_key.setdefault((part.scope, part.key or ""), []).append(part)
     return [
-        _made(at, record, version.status, version.resolution_state == "unresolved", registry, version)
+        _made(
+            at, record, version.status, version.resolution_state == "unresolved", record.expires_at, registry, version
+        )
         for at, parts in by_key.items()
         for version, record in versions.told(parts, policies(*at), moment)
         if version.operation == "set"
@@ -96,6 +99,7 @@ def _made(
     record: Record,
     status: DocumentStatus,
     unresolved: bool,
+    expires_at: int | None,
     registry: Registry,
     version: Version | None = None,
 ) -> Document:
@@ -108,4 +112,4 @@ def _made(
         terms(declared.description),
         terms(value),
     )
-    return Document(scope, key, status, record, unresolved, declared, value, fields, version)
+    return Document(scope, key, status, record, unresolved, expires_at, declared, value, fields, version)

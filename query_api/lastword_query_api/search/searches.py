@@ -188,7 +188,7 @@ def _hit(owner: str, query: str, rank: int, number: int, document: Document, ran
         record_id=record_id(owner, document.scope, document.key),
         source_sequence=record.source_sequence,
         updated_at=answering.source_time(record.source_recorded_at),
-        expires_at=None if record.expires_at is None else from_micros(record.expires_at),
+        expires_at=None if document.expires_at is None else from_micros(document.expires_at),
         authority=AuthorityRank(record.authority).authority,
         event_id=str(uuid.UUID(bytes=record.event_id)),
         source=answering.words_of(record),

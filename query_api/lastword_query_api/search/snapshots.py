@@ -2,10 +2,10 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from lastword_projector.engine.records import Record
+from lastword_projector.engine.records import Entry, Record
 from lastword_projector.store.ports import Checkpoint
 from lastword_query_api.answering import Entries, choose
 from lastword_query_api.search.documents import Active, active_documents
@@ -36,8 +36,7 @@ class Snapshot:
         known = before.active if before is not None and before.registry is registry else {}
         active = active_documents(entries, registry, moment, known)
         documents = list(active.values())
-        ends = (document.record.expires_at for document in documents)
-        until = min((end for end in ends if end is not None), default=float("inf"))
+        until = min((end for one in entries.values() for end in _ends(one.entry) if end > moment), default=float("inf"))
         size = len(entries) + sum(len(document.fields.value) for document in documents) // 30
         return cls(entries, registry, active, Corpus(documents, LexicalIndex(documents)), moment, until, size)
 
@@ -59,6 +58,12 @@ class Snapshot:
             if scope is not None and (number := number_of.get((scope, key))) is not None:
                 found.append(number)
         return found
+
+
+def _ends(entry: Entry) -> Iterator[int]:
+    """When values of an entry expire, microseconds since 1970."""
+    ends = [entry.record.expires_at] if entry.state is None else [one.expires_at for one in entry.state.branches]
+    return (end for end in ends if end is not None)
 
 
 @dataclass(frozen=True, slots=True)
