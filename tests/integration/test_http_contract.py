@@ -206,7 +206,8 @@ def test_a_read_is_one_look_at_redis_with_an_etag_or_without(
         client.ping()
         seen = []
         while (heard := monitor.next_command())["command"] != "PING":
-            seen += [heard["command"]] if heard["client_type"] != "lua" else []
+            if heard["client_type"] != "lua" and ":outbox" not in heard["command"]:  # the worker may be telling changes
+                seen.append(heard["command"])
 
     assert answer.status_code == (304 if known else 200)
     assert sum(live.api_settings.namespace in command for command in seen) == 1, seen
