@@ -43,6 +43,7 @@ docs: $(VENV)/dev.stamp ## write the tables of docs/ and the contracts' document
 	@$(BIN)/python docs/generate_openapi.py
 	@$(BIN)/python docs/generate_asyncapi.py
 	@$(BIN)/python docs/generate_python.py
+	@$(BIN)/python docs/generate_charts.py
 
 client: $(VENV)/dev.stamp ## write the blocking client from the asynchronous one
 	@$(BIN)/python tools/blocking.py

@@ -11,7 +11,21 @@ from typing import NoReturn
 
 from lastword.process import LocalServiceError
 from lastword_schemas.errors import LastwordError
-from tests.bench import audit, changes, cldr, client, hotpath, install, latency, projection, sgd, size
+from tests.bench import (
+    audit,
+    changes,
+    cldr,
+    client,
+    hotpath,
+    install,
+    latency,
+    projection,
+    search_facts,
+    search_latency,
+    search_sgd,
+    sgd,
+    size,
+)
 from tests.bench.bench import BenchStopped, Options
 from tests.bench.data import check_folder
 from tests.bench.show import figure, machine, note
@@ -27,6 +41,9 @@ BENCHES = {
     "install": install.BENCH,
     "changes": changes.BENCH,
     "audit": audit.BENCH,
+    "search-sgd": search_sgd.BENCH,
+    "search-facts": search_facts.BENCH,
+    "search-latency": search_latency.BENCH,
 }
 
 HELD, MISSED, STOPPED = 0, 1, 2
@@ -47,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if unknown := set(chosen.only) - set(bench.parts):
             raise BenchStopped(f"--only {min(unknown)}: the parts are {', '.join(bench.parts) or 'none'}")
-        folder = check_folder(chosen.data, bench.files) if bench.files else Path()
+        folder = check_folder(chosen.data, bench.files) if bench.files else chosen.data or Path()
         figure(machine())
         options = Options(
             folder, chosen.broker, chosen.seed, chosen.partitions, chosen.kill_every, only=tuple(chosen.only)
@@ -80,9 +97,9 @@ def _parser() -> argparse.ArgumentParser:
 def _list() -> str:
     lines = ["benches (make bench NAME=... DATA=FOLDER):"]
     for name, bench in BENCHES.items():
-        lines.append(f"  {name:<10} {bench.summary}")
+        lines.append(f"  {name:<14} {bench.summary}")
         if bench.parts:
-            lines.append(f"             parts: {', '.join(bench.parts)}")
+            lines.append(f"                 parts: {', '.join(bench.parts)}")
     return "\n".join(lines)
 
 

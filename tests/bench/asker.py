@@ -1,26 +1,28 @@
-"""`python -m tests.bench.asker PORT PATH CONNECTIONS REQUESTS`: asks over HTTP as fast as answers come.
+"""`python -m tests.bench.asker PORT PATHS CONNECTIONS REQUESTS`: asks over HTTP as fast as answers come.
 
-On kept connections, without an HTTP library, so that what is measured is the server. Prints the milliseconds of each
-request and the seconds of all, as JSON; fails on any answer but a 200.
+PATHS, with spaces between them, are asked in turn, on kept connections, without an HTTP library, so that what is
+measured is the server. Prints the milliseconds of each request and the seconds of all, as JSON; fails on any answer but
+a 200.
 """
 
 import asyncio
 import json
 import sys
 import time
+from collections.abc import Sequence
 
 
-async def ask(port: int, path: str, connections: int, requests: int) -> tuple[list[float], float]:
+async def ask(port: int, paths: Sequence[str], connections: int, requests: int) -> tuple[list[float], float]:
     """The times of the requests, and of all of them."""
     numbers = iter(range(requests))
-    request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+    asked = [f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode() for path in paths]
     taken: list[float] = []
 
     async def one_connection() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        for _ in numbers:
+        for number in numbers:
             began = time.perf_counter()
-            writer.write(request)
+            writer.write(asked[number % len(asked)])
             head = await reader.readuntil(b"\r\n\r\n")
             if not head.startswith(b"HTTP/1.1 200 "):
                 raise SystemExit(f"answered {head[:40]!r}")
@@ -39,5 +41,5 @@ def _length(head: bytes) -> int:
 
 
 if __name__ == "__main__":
-    ms, seconds = asyncio.run(ask(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
+    ms, seconds = asyncio.run(ask(int(sys.argv[1]), sys.argv[2].split(), int(sys.argv[3]), int(sys.argv[4])))
     print(json.dumps({"ms": ms, "seconds": seconds}))

@@ -21,6 +21,31 @@ def check_folder(folder: Path | None, files: Iterable[str]) -> Path:
     return folder
 
 
+def shaped(folder: Path | None, fields: Iterable[str]) -> list[dict[str, Any]]:
+    """The rows of all files of JSON lines in the folder whose first row has these fields, whatever the files' names.
+
+    Raises BenchStopped where there is none, or where one has a line that lacks some.
+    """
+    if folder is None or not folder.is_dir():
+        raise BenchStopped(
+            f"NO DATA: there is no folder {folder}; say which with --data FOLDER (make bench: DATA=FOLDER)"
+        )
+    wanted = set(fields)
+    found = [path.name for path in sorted(folder.glob("*.jsonl")) if wanted <= _first(path).keys()]
+    if not found:
+        raise BenchStopped(f"NO DATA: no file of {folder} has rows with {', '.join(sorted(wanted))}")
+    return [row for name in found for row in rows(folder, name, sorted(wanted))]
+
+
+def _first(path: Path) -> dict[str, Any]:
+    with path.open(encoding="utf-8") as lines:
+        try:
+            row = json.loads(next(lines, "{}"))
+        except ValueError:
+            return {}
+    return row if isinstance(row, dict) else {}
+
+
 def rows(folder: Path, name: str, fields: Iterable[str]) -> list[dict[str, Any]]:
     """The rows of a file of JSON lines. Raises BenchStopped naming the line that is no object with those fields."""
     found = []

@@ -273,12 +273,18 @@ def open_api(stage: Stage, pipeline: Pipeline) -> Iterator[int]:
 def _asked(
     stage: Stage, port: int, path: str, connections: int, requests: int | None = None
 ) -> tuple[list[float], float]:
-    """Milliseconds of each request, and seconds of all, asked by a process of its own."""
-    arguments = [str(port), path, str(connections), str(requests or REQUESTS)]
+    return asked_over_http(stage, port, [path], connections, requests or REQUESTS)
+
+
+def asked_over_http(
+    stage: Stage, port: int, paths: Sequence[str], connections: int, requests: int
+) -> tuple[list[float], float]:
+    """Milliseconds of each request, and seconds of all, asked in turn by a process of its own."""
+    arguments = [str(port), " ".join(paths), str(connections), str(requests)]
     command = [sys.executable, "-m", "tests.bench.asker", *arguments]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=2 * _LIMIT_S)
     if ran.returncode:
-        raise BenchStopped(f"{path} was not answered: {ran.stderr.strip().splitlines()[-1:]}")
+        raise BenchStopped(f"{paths[0]} was not answered: {ran.stderr.strip().splitlines()[-1:]}")
     said = json.loads(ran.stdout)
     return said["ms"], said["seconds"]
 

@@ -126,14 +126,18 @@ class Pipeline:
         worker = self._worker(0)
         worker.start()
         try:
-            deadline = time.monotonic() + _STALLED_S
-            while self._done() < sum(self._ends.values()):
-                if not worker.running or time.monotonic() > deadline:
-                    raise BenchStopped(f"{self.name}: the worker {_why(worker)}\n{_tail(worker)}")
-                time.sleep(_LOOK_S)
+            self.caught_up(worker)
             yield
         finally:
             worker.stop()
+
+    def caught_up(self, worker: PythonProcess | None = None) -> None:
+        """Wait until all that was published is projected by a worker that runs."""
+        deadline = time.monotonic() + _STALLED_S
+        while self._done() < self.total:
+            if (worker is not None and not worker.running) or time.monotonic() > deadline:
+                raise BenchStopped(f"{self.name}: the worker {'' if worker is None else _why(worker)}")
+            time.sleep(_LOOK_S)
 
     def _submitted(
         self, drafts: Sequence[EventDraft | CandidateDraft], on_progress: Callable[[int], None]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench import client, hotpath, latency, projection, size
+from tests.bench import client, hotpath, latency, projection, search_latency, size
 from tests.bench.bench import Options
 from tests.support.services import require_local_kafka
 
@@ -204,6 +204,98 @@ def test_cldr_fails_on_a_wrong_answer(currencies: Path) -> None:
     assert ran.returncode == 1, ran.stderr
     assert "cldr: wrong: as_of AA|1959-12-31" in ran.stderr
     assert "expected current 'AAN', got set 'AAA'" in ran.stderr
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    """A folder of the shape of `sgd_state`, for searches; its files have other names."""
+    write(tmp_path, "a.jsonl", dialogue_events(PLAY))
+    asked = [
+        {"qid": "city", "user": "ada", "scope": "Hotels_1", "key": "city", "mode": "current", "as_of_seq": 6}
+        | {"status": "current", "value": "Bergen", "stale": ["Oslo"], "future": [], "changed": True},
+        {"qid": "stars", "user": "ada", "scope": "Hotels_1", "key": "stars", "mode": "as_of", "as_of_seq": 3}
+        | {"status": "current", "value": "3", "stale": [], "future": ["4"], "changed": True},
+        {"qid": "time", "user": "ben", "scope": "Alarm_1", "key": "time", "mode": "as_of", "as_of_seq": 3}
+        | {"status": "deleted", "value": None, "stale": ["7 am"], "future": [], "changed": True},
+    ]
+    write(tmp_path, "b.jsonl", asked)
+    slots = [
+        {"scope": scope, "key": key, "description": text, "paraphrases": [f"the {key}", "", "", "", f"which {key}?"]}
+        for (scope, key), text in SLOTS.items()
+    ]
+    write(tmp_path, "c.jsonl", slots)
+    return tmp_path
+
+
+def test_searches_in_dialogues_hold(questions: Path) -> None:
+    ran = bench("search-sgd", "--data", str(questions), *EMBEDDED, "--only", "words")
+
+    assert ran.returncode == 0, ran.stderr
+    for wording in ("description", "paraphrase 1", "paraphrase 5"):
+        assert f"search-sgd words, {wording}: all hit@1 100.0 % of 2" in ran.stdout
+    assert "stale@5 0, future@5 0" in ran.stdout
+
+
+def test_searches_in_dialogues_fail_on_a_hit_that_must_never_be(questions: Path) -> None:
+    change_row(questions, "b.jsonl", 0, as_of_seq=1, stale=["Bergen"])  # all that was said later is untrue then
+
+    ran = bench("search-sgd", "--data", str(questions), *EMBEDDED, "--only", "words")
+
+    assert ran.returncode == 1, ran.stderr
+    assert "stale@5 1" in ran.stdout
+    assert "must never be found: city: rank 1 is ('service:Hotels_1', 'Hotels_1.city') = 'Bergen'" in ran.stderr
+
+
+@pytest.fixture
+def facts(tmp_path: Path) -> Path:
+    """A folder of the shape of `factconsolidation`."""
+    said = [("sport", "Ada", "chess"), ("capital", "Norway", "Oslo"), ("sport", "Ada", "rugby"), ("sport", "Ben", "go")]
+    rows = [
+        {"pool": "tiny", "seq": seq, "text": f"The {scope} of {key} is {value}.", "scope": scope, "key": key}
+        | {"value": value}
+        for seq, (scope, key, value) in enumerate(said)
+    ]
+    write(tmp_path, "said.jsonl", rows)
+    asked = [
+        {"qid": "ada", "question": "Which sport does Ada play?", "answers": ["rugby"], "current_seq": 2}
+        | {"slot": {"scope": "sport", "key": "Ada"}, "stale_seqs": [0]},
+        {"qid": "norway", "question": "What is the capital of Norway?", "answers": ["Oslo"], "current_seq": 1}
+        | {"slot": {"scope": "capital", "key": "Norway"}, "stale_seqs": []},
+    ]
+    write(
+        tmp_path, "asked.jsonl", [{"pool": "tiny", "hops": "single", "latest_equals_gold": True} | row for row in asked]
+    )
+    return tmp_path
+
+
+def test_searches_in_facts_hold(facts: Path) -> None:
+    ran = bench("search-facts", "--data", str(facts), *EMBEDDED)
+
+    assert ran.returncode == 0, ran.stderr
+    assert (
+        "search-facts tiny: 4 facts, 3 apply; by key: now 2 of 2 (2 current); before 1 of 1 (1 current)" in ran.stdout
+    )
+    assert "the fact that applies comes first: 100.0 % of 2, bar 98.0" in ran.stdout
+    assert re.search(r"over HTTP, one at a time, 3 records of one owner: p50 [\d.]+ ms, p95 [\d.]+ ms", ran.stdout)
+
+
+def test_searches_in_facts_fail_where_the_right_one_does_not_come_first(facts: Path) -> None:
+    change_row(facts, "asked.jsonl", 1, question="Which sport does Ben play?")
+
+    ran = bench("search-facts", "--data", str(facts), *EMBEDDED)
+
+    assert ran.returncode == 1, ran.stderr
+    assert "comes first: 50.0 % of 2, bar 98.0" in ran.stdout
+
+
+def test_a_search_is_timed_over_http(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, number in {"RECORDS": 20, "REQUESTS": 10, "CHANGES": 2, "P95_MS": 1e9}.items():
+        monkeypatch.setattr(search_latency, name, number)
+    assert search_latency.run(Options(Path(), broker="embedded", partitions=1))
+    assert re.search(r"20 records: p50 [\d.]+ ms, .*; the first after a change: p50 [\d.]+ ms", capsys.readouterr().out)
+
+    monkeypatch.setattr(search_latency, "P95_MS", 0.0)
+    assert not search_latency.run(Options(Path(), broker="embedded", partitions=1))
 
 
 def test_missing_data_is_named(currencies: Path) -> None:

@@ -72,7 +72,7 @@ def test_a_task_that_does_not_name_the_fact_finds_it_with_its_source(lastword: R
     assert hit["source"]["event_id"] == turn.event_id
     assert hit["source"]["quote"] == "morning flights"
     assert hit["updated_at"] is not None
-    assert hit["why"]["matched"] == ["flight", "to"]
+    assert hit["why"]["matched"] == ["flight"]
     assert (answer["considered"], answer["representation"], answer["scopes"]) == (5, "profile", ["global"])
 
 

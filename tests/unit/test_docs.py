@@ -44,3 +44,13 @@ def test_the_schema_of_exports_is_that_of_the_lines() -> None:
 
 def test_the_page_on_python_is_that_of_the_docstrings() -> None:
     assert _generator("generate_python").page() == (DOCS / "python.md").read_text("utf-8"), "run `make docs`"
+
+
+def test_the_charts_are_those_of_the_tables() -> None:
+    generator = _generator("generate_charts")
+    charts = generator.charts((DOCS / "benchmarks.md").read_text("utf-8"))
+
+    assert charts
+    for chart in charts:
+        assert generator.drawn(chart) == (DOCS / chart.file).read_text("utf-8"), "run `make docs`"
+        assert f"({chart.file})" in (DOCS / "benchmarks.md").read_text("utf-8")

@@ -43,11 +43,9 @@ class LexicalIndex:
 
         Function words find nothing by themselves, unless the query has no other words.
         """
-        asked = dict.fromkeys(terms(query))
-        content = [term for term in asked if term not in FUNCTION_WORDS]
-        found = self._summed(content or asked, dict.fromkeys(among, 0.0))
-        if content:
-            self._summed([term for term in asked if term in FUNCTION_WORDS], found)
+        finding = dict.fromkeys(finding_terms(query))
+        found = self._summed(finding, dict.fromkeys(among, 0.0))
+        self._summed([term for term in dict.fromkeys(terms(query)) if term not in finding], found)
         return found
 
     def _summed(self, wanted: Iterable[str], found: dict[int, float]) -> dict[int, float]:
@@ -67,10 +65,16 @@ class LexicalIndex:
         return rarity * OF_FUNCTION_WORDS if term in FUNCTION_WORDS else rarity
 
 
+def finding_terms(query: str) -> list[str]:
+    """The terms of a query by which something is found, each once: without function words if it has others."""
+    asked = dict.fromkeys(terms(query))
+    return [term for term in asked if term not in FUNCTION_WORDS] or list(asked)
+
+
 def matched(query: str, document: Document) -> list[str]:
-    """The terms of a query that a document has, in the query's order."""
+    """The terms by which a query finds a document, in the query's order."""
     has = frozenset(term for field in document.fields for term in field)
-    return [term for term in dict.fromkeys(terms(query)) if term in has]
+    return [term for term in finding_terms(query) if term in has]
 
 
 def _average(fields: Iterable[Sequence[str]]) -> float:
