@@ -1,12 +1,13 @@
 """Settings: one frozen class a deployable, read from environment variables with the prefix LASTWORD_."""
 
 import json
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from lastword_producers.broker import KafkaSettings
+if TYPE_CHECKING:
+    from lastword_producers.broker import KafkaSettings
 
 DEFAULT_API_PORT = 7411
 DEFAULT_KAFKA_PORT = 7412
@@ -45,8 +46,10 @@ class ConnectionSettings(BaseSettings):
     """`json`: one JSON object a line, see docs/operations.md."""
 
     @property
-    def kafka_settings(self) -> KafkaSettings:
+    def kafka_settings(self) -> "KafkaSettings":
         """The same, as the producers take it."""
+        from lastword_producers.broker import KafkaSettings  # here, because most commands have no need of Kafka
+
         return KafkaSettings(self.kafka, self.topic, self.dead_letter_topic, self.changes_topic, self.kafka_extra)
 
     def environment(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Commands that look after log and projection: keys, topics, audit, rebuild, migrate. They ask Kafka and Redis."""
+"""Commands that look after the log: keys, topics. They ask Kafka and Redis."""
 
 import time
 from pathlib import Path
@@ -8,9 +8,7 @@ import typer
 from rich.text import Text
 
 from lastword.cli import render
-from lastword.cli.auditing import audit
 from lastword.cli.conforming import check_producer
-from lastword.cli.rebuilding import migrate, rebuild
 from lastword.launcher import PARTITIONS, starter_text
 from lastword.settings import ConnectionSettings
 from lastword_producers.broker import Broker
@@ -27,8 +25,6 @@ from lastword_projector.store.ports import Checkpoint
 from lastword_schemas import jsontext
 from lastword_schemas.errors import LastwordError
 from lastword_schemas.registry import Registry, parse_registry_file
-
-PANEL = "Look after"
 
 _TIMEOUT_S = 10.0
 _PROJECTED_S = 5.0
@@ -52,11 +48,8 @@ def add_to(app: typer.Typer) -> None:
     topics.command("create")(create_topics)
     topics.command("show")(show_topics)
     topics.command("check-producer")(check_producer)
-    app.add_typer(keys, name="keys", rich_help_panel=PANEL)
-    app.add_typer(topics, name="topics", rich_help_panel=PANEL)
-    app.command(rich_help_panel=PANEL)(audit)
-    app.command(rich_help_panel=PANEL)(rebuild)
-    app.command(rich_help_panel=PANEL)(migrate)
+    app.add_typer(keys, name="keys")
+    app.add_typer(topics, name="topics")
 
 
 def apply_keys(

@@ -25,6 +25,11 @@ _SHOWN = 50
 _SHARE = re.compile(r"(\d{1,3}(?:\.\d+)?)%")
 
 
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(audit)
+
+
 def audit(
     owner: Annotated[str | None, typer.Argument(help="Only this owner, such as user:ada.")] = None,
     sample: Annotated[

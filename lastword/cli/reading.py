@@ -14,9 +14,6 @@ from lastword_schemas.changes import Change
 from lastword_schemas.identity import GLOBAL, scope_chain
 from lastword_schemas.search import SearchAnswer
 
-PANEL = "Read"
-
-
 Owner = Annotated[str, typer.Argument(help="user:<id>, org:<id> or <tenant>/user:<id>.", show_default=False)]
 Key = Annotated[str, typer.Argument(help="Such as mail.tone.", show_default=False)]
 Scope = Annotated[str, typer.Option("--scope", "-s", help="global or <kind>:<name>, such as project:Comet.")]
@@ -38,12 +35,12 @@ _WAIT_MS = 10_000
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command(rich_help_panel=PANEL)(get)
-    app.command(rich_help_panel=PANEL)(why)
-    app.command(rich_help_panel=PANEL)(profile)
-    app.command(rich_help_panel=PANEL)(history)
-    app.command(rich_help_panel=PANEL)(search)
-    app.command(rich_help_panel=PANEL)(changes)
+    app.command()(get)
+    app.command()(why)
+    app.command()(profile)
+    app.command()(history)
+    app.command()(search)
+    app.command()(changes)
 
 
 def get(

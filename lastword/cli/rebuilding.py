@@ -24,6 +24,12 @@ _TIMEOUT_S = 10.0
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(rebuild)
+    app.command()(migrate)
+
+
 def rebuild(
     yes: Yes = False,
     in_place: Annotated[

@@ -24,7 +24,6 @@ from lastword.settings import DEFAULT_API_PORT, ConnectionSettings
 from lastword.walkthrough import Check, Part, Walkthrough, store_hooks
 from lastword_schemas.errors import LastwordError
 
-PANEL = "Run"
 DIRECTORY = Path(".lastword")
 
 _WATCH_S = 0.5
@@ -62,11 +61,11 @@ class _Stopped(BaseException):
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command(rich_help_panel=PANEL)(up)
-    app.command(rich_help_panel=PANEL)(demo)
-    app.command(rich_help_panel=PANEL)(worker)
-    app.command(rich_help_panel=PANEL)(api)
-    app.command(rich_help_panel=PANEL)(auditor)
+    app.command()(up)
+    app.command()(demo)
+    app.command()(worker)
+    app.command()(api)
+    app.command()(auditor)
 
 
 def up(

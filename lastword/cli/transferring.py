@@ -31,8 +31,6 @@ from lastword_schemas.authority import Authority
 from lastword_schemas.errors import InvalidInput
 from lastword_schemas.identity import Owner
 
-PANEL = "Move"
-
 _ORIGINS = {origin.name: origin for origin in (LASTWORD, MEM0, ZEP, LANGGRAPH)}
 
 
@@ -50,8 +48,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command(name="export", rich_help_panel=PANEL)(export_)
-    app.command(name="import", rich_help_panel=PANEL)(import_)
+    app.command(name="export")(export_)
+    app.command(name="import")(import_)
 
 
 def export_(

@@ -19,15 +19,13 @@ from lastword_schemas.authority import Authority, Role
 from lastword_schemas.errors import InvalidInput
 from lastword_schemas.identity import GLOBAL
 
-PANEL = "Write"
-
 _WAIT_MS = 10_000
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command(rich_help_panel=PANEL)(publish)
-    app.command(rich_help_panel=PANEL)(replay)
+    app.command()(publish)
+    app.command()(replay)
 
 
 def publish(
