@@ -12,14 +12,13 @@ from rich.text import Text
 from lastword.cli import render
 from lastword.cli.client import Api, connect
 from lastword.cli.journal import Journal
+from lastword.cli.options import WAIT_MS, Owner
 from lastword.cli.replaying import Replayed, replay_lines
 from lastword.cli.streams import STDIO, opened
 from lastword_schemas import jsontext
 from lastword_schemas.authority import Authority, Role
 from lastword_schemas.errors import InvalidInput
 from lastword_schemas.identity import GLOBAL
-
-_WAIT_MS = 10_000
 
 
 def add_to(app: typer.Typer) -> None:
@@ -29,7 +28,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def publish(
-    owner: Annotated[str, typer.Argument(help="user:<id>, org:<id> or <tenant>/user:<id>.", show_default=False)],
+    owner: Owner,
     key: Annotated[str | None, typer.Argument(help="A declared key, such as mail.tone.", show_default=False)] = None,
     value: Annotated[
         str | None,
@@ -89,7 +88,7 @@ def publish(
             "/v1/events" if reads is None else "/v1/candidates",
             draft,
             wait="applied" if wait else None,
-            wait_ms=_WAIT_MS if wait else None,
+            wait_ms=WAIT_MS if wait else None,
         )
     if json:
         render.print_json(text)

@@ -78,7 +78,7 @@ def values(
     owner: str, scope: str, keys: Sequence[str], *, fallback: bool, boundary: Mapping[str, Any], demand: Demand | None
 ) -> Call:
     """What applies for several keys, at one moment."""
-    scopes = list(scope_chain(scope)) if fallback else [scope]
+    scopes = list(scope_chain(scope, fallback=fallback))
     body = {"owner": owner, "scopes": scopes, "keys": list(keys), **boundary}
     return Call("POST", "/v1/values/read", body=body, demand=demand)
 
@@ -87,7 +87,7 @@ def search(
     owner: str, scope: str, query: str, wanted: Mapping[str, Any], *, fallback: bool, demand: Demand | None
 ) -> Call:
     """The records nearest to a question. Parameters that are None are left out."""
-    scopes = list(scope_chain(scope)) if fallback else [scope]
+    scopes = list(scope_chain(scope, fallback=fallback))
     body = {"owner": owner, "scopes": scopes, "query": query}
     return Call(
         "POST",

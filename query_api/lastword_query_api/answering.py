@@ -197,13 +197,12 @@ def position_token_of(owner: str, checkpoint: Checkpoint) -> str:
 
 
 def _state(entry: Entry, moment: int) -> State:
-    record, status, policy = entry.record, status_of(entry, moment), POLICIES[entry.policy]
-    expiry = policy.expires_at(entry)
+    record, status, expiry = entry.record, status_of(entry, moment), expires_at(entry)
     return State(
         status=status,
         value=value_of(record) if status is Status.SET else None,
         resolution_state="unresolved" if entry.unresolved else "resolved",
-        resolution_reason=policy.why(entry),
+        resolution_reason=POLICIES[entry.policy].why(entry),
         operation=record.operation,
         authority=authority_of(record),
         version_start=sequence_in(entry.start),

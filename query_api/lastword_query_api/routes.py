@@ -1,172 +1,25 @@
 """The read routes. Identities travel in the query or the body, never in the path."""
 
 from collections.abc import Callable
-from typing import Annotated, Any, Final, Self
+from typing import Any, Final, TypeVar
 
 from fastapi import APIRouter, Request, Response
-from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from lastword_query_api.boundary import Boundary
 from lastword_query_api.etags import etag_of_profile, etag_of_record, has_it
-from lastword_query_api.readings import Asked, Readings
-from lastword_schemas import examples, limits
+from lastword_query_api.queries import Demanding, HistoryQuery, OutcomeQuery, ProfileQuery, ValueQuery, ValuesRequest
+from lastword_query_api.readings import Readings
+from lastword_schemas import examples
 from lastword_schemas.answers import HistoryAnswer, InspectionRecord, OutcomeAnswer, ProfileAnswer, ValuesAnswer
 from lastword_schemas.bodies import body_docs, read_json
-from lastword_schemas.envelope import EventId, KeyText, OwnerText, ScopeText
 from lastword_schemas.errors import InvalidInput
 from lastword_schemas.headers import AT_LEAST, POSITION
-from lastword_schemas.identity import GLOBAL, check_key, check_scope, scope_chain
-from lastword_schemas.model import Model
-from lastword_schemas.positions import DEMAND_PATTERN, parse_demand
+from lastword_schemas.identity import GLOBAL, scope_chain
+from lastword_schemas.model import Answer
 from lastword_schemas.problems import problem_docs
 from lastword_schemas.queries import header_docs, query_docs, read_query
 from lastword_schemas.search import SearchAnswer
 
-Limit = Annotated[int, Field(ge=1, le=limits.MAX_PAGE, description="items of one page")]
-Page = Annotated[str | None, Field(description="`next_page` of the answer before", json_schema_extra={"minLength": 1})]
-WaitMs = Annotated[
-    int, Field(ge=0, le=limits.MAX_WAIT_MS, description="how long `at_least` may be waited for, in milliseconds")
-]
-
-
-class Demanding(Model):
-    """What every read takes."""
-
-    model_config = ConfigDict(strict=False)
-
-    owner: OwnerText
-    at_least: str | None = Field(
-        default=None,
-        description="a receipt or position token: answer nothing older",
-        json_schema_extra={"pattern": DEMAND_PATTERN},
-    )
-    wait_ms: WaitMs = 1_000
-
-    def asked(self, boundary: Boundary | None = None) -> Asked:
-        """The demand, read. Raises InvalidInput."""
-        demand = None if self.at_least is None else parse_demand(self.at_least)
-        return Asked(self.owner, boundary or Boundary(), demand, self.wait_ms)
-
-
-class Bounded(Demanding):
-    """What every read of state or history takes."""
-
-    as_of: str | None = Field(
-        default=None,
-        description="what had been said by then: a sequence or an RFC 3339 instant, inclusive",
-        json_schema_extra={"minLength": 1},
-    )
-    known_at: str | None = Field(
-        default=None,
-        description="what the log held by then: a sequence, inclusive",
-        json_schema_extra={"pattern": "^[0-9]{1,16}$"},
-    )
-
-    def asked(self, boundary: Boundary | None = None) -> Asked:
-        """The demand and the boundary, read. Raises InvalidInput."""
-        return super().asked(boundary or Boundary.parse(self.as_of, self.known_at))
-
-
-class ValueQuery(Bounded):
-    """Parameters of `GET /v1/value`."""
-
-    scope: ScopeText = GLOBAL
-    key: KeyText
-    fallback: bool = Field(default=True, description="whether the global scope answers where the asked one has nothing")
-
-
-class ProfileQuery(Bounded):
-    """Parameters of `GET /v1/profile`."""
-
-    scope: ScopeText | None = Field(default=None, description="only this scope; default: all")
-    everything: bool = Field(default=False, description="tombstones and expired values too")
-    limit: Limit = 100
-    page: str | None = Field(
-        default=None, description="`next_page` of the answer before", json_schema_extra={"minLength": 1}
-    )
-
-
-class HistoryQuery(Bounded):
-    """Parameters of `GET /v1/history`."""
-
-    scope: ScopeText | None = None
-    key: KeyText | None = None
-    view: Annotated[str | None, Field(pattern="^(versions|events)$")] = Field(
-        default=None, description="`versions` (default with a key) or `events` (default without one)"
-    )
-    limit: Limit = 100
-    page: str | None = Field(
-        default=None, description="`next_page` of the answer before", json_schema_extra={"minLength": 1}
-    )
-
-
-class OutcomeQuery(Demanding):
-    """Parameters of `GET /v1/outcomes`."""
-
-    id: EventId = Field(examples=[examples.EVENT_ID])
-
-
-def each(field: str, check: Callable[[str], str]) -> Callable[[list[str]], list[str]]:
-    """Check every item of a list; a complaint names its place."""
-
-    def run(items: list[str]) -> list[str]:
-        for number, item in enumerate(items):
-            try:
-                check(item)
-            except InvalidInput as error:
-                raise InvalidInput(error.message, field=f"{field}.{number}") from error
-        return items
-
-    return run
-
-
-class BoundedBody(Bounded):
-    """What every read takes that has a body."""
-
-    model_config = ConfigDict(strict=True)
-
-    scopes: Annotated[list[str], AfterValidator(each("scopes", check_scope))] | None = Field(
-        default=None, min_length=1, max_length=limits.MAX_SCOPES_PER_READ
-    )
-    """The chain, first scope first; default: `scope`, then global."""
-    scope: ScopeText = GLOBAL
-    as_of: str | int | None = None  # type: ignore[assignment]
-    """A sequence (a number or its digits) or an RFC 3339 instant, inclusive."""
-    known_at: str | int | None = None  # type: ignore[assignment]
-    """A sequence, inclusive."""
-
-    @field_validator("as_of", "known_at", mode="before")
-    @classmethod
-    def _number_or_text(cls, value: object, info: ValidationInfo) -> object:
-        if value is None or (isinstance(value, str | int) and not isinstance(value, bool)):
-            return value
-        raise InvalidInput(f"{info.field_name} is neither a whole number nor a text", field=info.field_name)
-
-    @model_validator(mode="after")
-    def _one_chain(self) -> Self:
-        if self.scopes is not None and "scope" in self.model_fields_set:
-            raise InvalidInput("scope and scopes: say one of them", field="scopes")
-        return self
-
-    @property
-    def chain(self) -> tuple[str, ...]:
-        """The scope chain."""
-        return tuple(dict.fromkeys(self.scopes or scope_chain(self.scope)))
-
-    def asked(self, boundary: Boundary | None = None) -> Asked:
-        """The demand and the boundary, read. Raises InvalidInput."""
-        texts = [None if value is None else str(value) for value in (self.as_of, self.known_at)]
-        return super().asked(boundary or Boundary.parse(*texts))
-
-
-class ValuesRequest(BoundedBody):
-    """Body of `POST /v1/values/read`."""
-
-    keys: Annotated[list[str], AfterValidator(each("keys", check_key))] = Field(
-        min_length=1, max_length=limits.MAX_KEYS_PER_READ
-    )
-
-
+AskedT = TypeVar("AskedT", bound=Demanding)
 DEMAND = header_docs(AT_LEAST, "the same as `at_least`; both are only allowed if they are equal")
 _NONE_MATCH = header_docs("If-None-Match", "ETags of answers that the caller has; 304 if one of them says it all")
 CODES = (
@@ -187,16 +40,14 @@ def read_router(readings: Callable[[Request], Readings]) -> APIRouter:
 
     @router.get(
         "/v1/value",
-        response_model=InspectionRecord,
-        responses=_UNCHANGED | problem_docs(*CODES),
-        response_description="The answer",
+        **answer_docs(InspectionRecord, responses=_UNCHANGED),
         operation_id="read_value",
         summary="What applies for one key, and why",
         openapi_extra=query_docs(ValueQuery, DEMAND, _NONE_MATCH),
     )
     async def value(request: Request) -> Response:
-        query = ValueQuery.read(demanding(request, read_query(request.scope["query_string"])))
-        chain = scope_chain(query.scope) if query.fallback else (query.scope,)
+        query = in_query(request, ValueQuery)
+        chain = scope_chain(query.scope, fallback=query.fallback)
         answer = await readings(request).values(query.asked(), chain, [query.key])
         (record,) = answer.values
         text = record.model_dump_json()
@@ -204,9 +55,7 @@ def read_router(readings: Callable[[Request], Readings]) -> APIRouter:
 
     @router.post(
         "/v1/values/read",
-        response_model=ValuesAnswer,
-        responses=problem_docs(*CODES, "request-too-large"),
-        response_description="The answer",
+        **answer_docs(ValuesAnswer, "request-too-large"),
         operation_id="read_values",
         summary="What applies for many keys along one scope chain, in one round trip",
         openapi_extra=body_docs(ValuesRequest, examples=examples.VALUES) | {"parameters": [DEMAND]},
@@ -217,15 +66,13 @@ def read_router(readings: Callable[[Request], Readings]) -> APIRouter:
 
     @router.get(
         "/v1/profile",
-        response_model=ProfileAnswer,
-        responses=_UNCHANGED | problem_docs(*CODES),
-        response_description="The answer",
+        **answer_docs(ProfileAnswer, responses=_UNCHANGED),
         operation_id="read_profile",
         summary="An owner's entries",
         openapi_extra=query_docs(ProfileQuery, DEMAND, _NONE_MATCH),
     )
     async def profile(request: Request) -> Response:
-        query = ProfileQuery.read(demanding(request, read_query(request.scope["query_string"])))
+        query = in_query(request, ProfileQuery)
         answer = await readings(request).profile(
             query.asked(), scope=query.scope, everything=query.everything, limit=query.limit, page=query.page
         )
@@ -233,15 +80,13 @@ def read_router(readings: Callable[[Request], Readings]) -> APIRouter:
 
     @router.get(
         "/v1/history",
-        response_model=HistoryAnswer,
-        responses=problem_docs(*CODES),
-        response_description="The answer",
+        **answer_docs(HistoryAnswer),
         operation_id="read_history",
         summary="A key's versions, or an owner's events with their verdicts",
         openapi_extra=query_docs(HistoryQuery, DEMAND),
     )
     async def history(request: Request) -> Response:
-        query = HistoryQuery.read(demanding(request, read_query(request.scope["query_string"])))
+        query = in_query(request, HistoryQuery)
         service = readings(request)
         view = query.view or ("events" if query.key is None else "versions")
         if view == "events":
@@ -255,18 +100,29 @@ def read_router(readings: Callable[[Request], Readings]) -> APIRouter:
 
     @router.get(
         "/v1/outcomes",
-        response_model=OutcomeAnswer,
-        responses=problem_docs(*CODES, "unknown-event"),
-        response_description="The answer",
+        **answer_docs(OutcomeAnswer, "unknown-event"),
         operation_id="read_outcome",
         summary="What the log's reader made of an event",
         openapi_extra=query_docs(OutcomeQuery, DEMAND),
     )
     async def outcome(request: Request) -> Response:
-        query = OutcomeQuery.read(demanding(request, read_query(request.scope["query_string"])))
+        query = in_query(request, OutcomeQuery)
         return answered(await readings(request).outcome(query.asked(), query.id))
 
     return router
+
+
+def answer_docs(
+    answer: type[Answer], *more_codes: str, responses: dict[int | str, dict[str, Any]] | None = None
+) -> dict[str, Any]:
+    """What the contract says of every read: its answer, its problems and those of `more_codes`, other responses."""
+    told = (responses or {}) | problem_docs(*CODES, *more_codes)
+    return {"response_model": answer, "responses": told, "response_description": "The answer"}
+
+
+def in_query(request: Request, kind: type[AskedT]) -> AskedT:
+    """What the query string asks, with the demand of the header. Raises InvalidInput."""
+    return kind.read(demanding(request, read_query(request.scope["query_string"])))
 
 
 async def read_body(request: Request) -> Any:

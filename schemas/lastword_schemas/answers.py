@@ -95,7 +95,21 @@ class Identity(Answer):
     """Whether the registry in force declares the key."""
 
 
-class State(Answer):
+class _PerhapsWithValue(Answer):
+    """What has a `value`, or has none: then the member is not there at all, for null is a value."""
+
+    def _has_value(self) -> bool:
+        raise NotImplementedError
+
+    @model_serializer(mode="wrap")
+    def _leave_out(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        if not self._has_value():
+            data.pop("value", None)
+        return data
+
+
+class State(_PerhapsWithValue):
     """What applies."""
 
     status: Named[Status]
@@ -116,12 +130,8 @@ class State(Answer):
     """Source sequence of the last event of the version that this one replaced; empty if it replaced none."""
     expires_at: Instant | None = None
 
-    @model_serializer(mode="wrap")
-    def _value_only_if_set(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
-        data: dict[str, Any] = handler(self)
-        if self.status is not Status.SET:
-            data.pop("value", None)
-        return data
+    def _has_value(self) -> bool:
+        return self.status is Status.SET
 
 
 class Source(Answer):
@@ -146,7 +156,7 @@ class Source(Answer):
     """When the profile was written; None in an answer from history."""
 
 
-class BranchAnswer(Answer):
+class BranchAnswer(_PerhapsWithValue):
     """Under policy `branch`: a value that stands, or a delete that may still end what is read late."""
 
     operation: Named[Literal["set", "delete"]]
@@ -164,12 +174,8 @@ class BranchAnswer(Answer):
     expires_at: Instant | None
     """When the last of them expires."""
 
-    @model_serializer(mode="wrap")
-    def _value_only_of_a_set(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
-        data: dict[str, Any] = handler(self)
-        if self.operation != "set":
-            data.pop("value", None)
-        return data
+    def _has_value(self) -> bool:
+        return self.operation == "set"
 
 
 class Selection(Answer):
@@ -241,7 +247,7 @@ class EventStatus(StrEnum):
     """A turn."""
 
 
-class EventAnswer(Answer):
+class EventAnswer(_PerhapsWithValue):
     """One event of a history; of one key's or scope's also a delete that an event of another key brought."""
 
     position: Position
@@ -273,12 +279,8 @@ class EventAnswer(Answer):
     retired_by: ScopedKey | None
     """Of such a delete: the key of the set, which is the event."""
 
-    @model_serializer(mode="wrap")
-    def _value_only_of_a_set(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
-        data: dict[str, Any] = handler(self)
-        if "value" not in self.model_fields_set:
-            data.pop("value", None)
-        return data
+    def _has_value(self) -> bool:
+        return "value" in self.model_fields_set
 
 
 class Ended(Answer):
@@ -292,7 +294,7 @@ class Ended(Answer):
     """The ending event's source time, or the time of expiry. None if a backfilled event ended it: before the log."""
 
 
-class Version(Answer):
+class Version(_PerhapsWithValue):
     """A value (or a tombstone) and how long it applied, in source order."""
 
     status: Named[Literal["current", "superseded", "deleted", "expired"]]
@@ -317,12 +319,8 @@ class Version(Answer):
     """Of a tombstone whose latest event is a set of another key, which retired this one: that key."""
     ended: Ended | None
 
-    @model_serializer(mode="wrap")
-    def _value_only_of_a_set(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
-        data: dict[str, Any] = handler(self)
-        if self.operation != "set":
-            data.pop("value", None)
-        return data
+    def _has_value(self) -> bool:
+        return self.operation == "set"
 
 
 class HistoryAnswer(Reading):

@@ -92,9 +92,9 @@ def parse_record_key(text: str) -> tuple[str, str, str | None]:
     return owner, scope, key or None
 
 
-def scope_chain(scope: str) -> tuple[str, ...]:
-    """The default precedence: the exact scope, then global."""
-    return (scope,) if scope == GLOBAL else (scope, GLOBAL)
+def scope_chain(scope: str, *, fallback: bool = True) -> tuple[str, ...]:
+    """The default precedence: the exact scope, then global; without a fallback the exact scope alone."""
+    return (scope, GLOBAL) if fallback and scope != GLOBAL else (scope,)
 
 
 def _check_text(text: str, field: str, max_bytes: int) -> str:

@@ -194,6 +194,7 @@ def test_case_and_prefixes_make_different_identities() -> None:
 def test_the_scope_chain_ends_in_global() -> None:
     assert scope_chain("project:Comet") == ("project:Comet", "global")
     assert scope_chain("global") == ("global",)
+    assert scope_chain("project:Comet", fallback=False) == ("project:Comet",)
 
 
 def test_a_record_id_is_the_same_in_every_release() -> None:

@@ -6,18 +6,8 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Request, Response
 from pydantic import AfterValidator, ConfigDict, Field
 
-from lastword_query_api.routes import (
-    CODES,
-    DEMAND,
-    Bounded,
-    BoundedBody,
-    Limit,
-    Page,
-    answered,
-    demanding,
-    each,
-    read_body,
-)
+from lastword_query_api.queries import Bounded, BoundedBody, Fallback, Limit, Page, each
+from lastword_query_api.routes import DEMAND, answer_docs, answered, in_query, read_body
 from lastword_query_api.search.searches import Searches, Wanted
 from lastword_query_api.search.words import terms
 from lastword_schemas import examples, limits
@@ -27,8 +17,7 @@ from lastword_schemas.envelope import ScopeText
 from lastword_schemas.errors import InvalidInput, TooLarge
 from lastword_schemas.identity import GLOBAL, scope_chain
 from lastword_schemas.model import Instant, Model
-from lastword_schemas.problems import problem_docs
-from lastword_schemas.queries import query_docs, read_query
+from lastword_schemas.queries import query_docs
 from lastword_schemas.registry import check_group
 from lastword_schemas.search import SearchAnswer
 
@@ -108,7 +97,7 @@ class SearchQuery(Bounded, _Searched):
     model_config = ConfigDict(strict=False)
 
     scope: ScopeText = GLOBAL
-    fallback: bool = Field(default=True, description="whether the global scope answers where the asked one has nothing")
+    fallback: Fallback = True
     groups: Annotated[str, AfterValidator(_groups)] | None = Field(
         default=None,
         description="only keys that are declared to be of these groups, separated by commas",
@@ -133,24 +122,20 @@ def search_router(searches: Callable[[Request], Searches]) -> APIRouter:
 
     @router.get(
         "/v1/search",
-        response_model=SearchAnswer,
-        responses=problem_docs(*CODES),
-        response_description="The answer",
+        **answer_docs(SearchAnswer),
         operation_id="search",
         summary="The records nearest to a question, of those that apply",
         openapi_extra=query_docs(SearchQuery, DEMAND),
     )
     async def search(request: Request) -> Response:
-        query = SearchQuery.read(demanding(request, read_query(request.scope["query_string"])))
-        chain = scope_chain(query.scope) if query.fallback else (query.scope,)
+        query = in_query(request, SearchQuery)
+        chain = scope_chain(query.scope, fallback=query.fallback)
         wanted = query.wanted(chain, tuple(query.groups.split(",")) if query.groups else ())
         return answered(await searches(request).search(query.asked(), wanted, limit=query.limit, page=query.page))
 
     @router.post(
         "/v1/search",
-        response_model=SearchAnswer,
-        responses=problem_docs(*CODES, "request-too-large"),
-        response_description="The answer",
+        **answer_docs(SearchAnswer, "request-too-large"),
         operation_id="search_long",
         summary="The same for long questions, and along any scope chain",
         openapi_extra=body_docs(SearchRequest, examples=examples.SEARCHES) | {"parameters": [DEMAND]},
