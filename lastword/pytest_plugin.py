@@ -67,7 +67,12 @@ def embedded_lastword(
 
 def _keys(config: pytest.Config) -> Path | None:
     name = config.getini(_KEYS)
-    return config.rootpath / name if name else None
+    if not name:
+        return None
+    path: Path = config.rootpath / name
+    if not path.is_file():
+        pytest.fail(f"{_KEYS} in pytest's configuration names {path}, and there is no such file", pytrace=False)
+    return path
 
 
 def _missing(error: Exception, extras: str) -> NoReturn:

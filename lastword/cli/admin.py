@@ -81,12 +81,15 @@ def apply_keys(
         return
     out = render.console()
     out.print(
-        Text.assemble(("applied ", "green"), f"{len(registry.keys)} keys to {log.partitions} partitions"),
+        Text.assemble(
+            ("applied ", "green"), f"{render.counted(len(registry.keys), 'key')} to {log.partitions} partitions"
+        ),
         Text(f"(registry {registry.digest})", style="dim"),
     )
     if before is not None and (gone := sorted(before.keys.keys() - registry.keys.keys())):
         names = ", ".join(render.clean(key) for key in gone)
-        out.print(Text(f"no longer declared, so that new events of them are refused: {names}", style="yellow"))
+        become = "are refused" if registry.undeclared is None else "may have any value"
+        out.print(Text(f"no longer declared, so that new events of them {become}: {names}", style="yellow"))
     if not projected:
         out.print(Text("no worker has read it yet; events are checked against it from then on", style="yellow"))
 
@@ -124,7 +127,9 @@ def show_keys(
         )
     out = render.console()
     out.print(table)
-    out.print(Text(f"{len(registry.keys)} keys, registry {registry.digest}", style="dim"))
+    others = "are refused" if registry.undeclared is None else "take any value, and branch"
+    out.print(Text(f"{render.counted(len(registry.keys), 'key')}, registry {registry.digest}", style="dim"))
+    out.print(Text(f"keys that are not declared {others}", style="dim"))
 
 
 def create_topics(

@@ -27,7 +27,9 @@ class ApiProblem(LastwordError):
     code = "api-problem"
 
     def __init__(self, problem: Mapping[str, Any], status: int, retry_after_s: float = 0.0) -> None:
-        detail = problem.get("detail") or f"the API answered with HTTP status {status}"
+        detail = problem.get("detail") or (
+            f"what answers is not lastword's API, by its HTTP status {status}: LASTWORD_URL says where that is"
+        )
         super().__init__(str(detail), field=problem.get("field"))
         self.problem = problem
         self.retry_after_s = retry_after_s

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from lastword.cli import render
+from lastword.cli import inspecting, render
 from lastword.cli.client import StreamEnded, connect
 from lastword.cli.options import Boundary, FewHits, Json, Key, NoFallback, Owner, Pages, Scope, ungrouped
 from lastword_schemas import jsontext
@@ -49,6 +49,10 @@ def get(
         return
     render.console().print(render.profile_table(records))
     _say_if_provisional(any(record.selection.provisional for record in records))
+    for record in records:
+        if record.source is None and not record.identity.declared:
+            key = render.clean(record.identity.key)
+            _note(f"{key} is not declared; `lastword keys show` shows the keys that are")
 
 
 @ungrouped
@@ -65,7 +69,7 @@ def why(
     if json:
         render.print_json(text)
     else:
-        render.why(InspectionRecord.model_validate_json(text))
+        inspecting.tell(InspectionRecord.model_validate_json(text))
 
 
 @ungrouped
@@ -192,7 +196,7 @@ def changes(
                 _note(f"up to {jsontext.parse(data)['position_token']}")
             elif event in ("dropped", "closing"):
                 last = jsontext.parse(data)
-                raise StreamEnded(f"{last['detail']}: go on with --after {last['position_token']}")
+                raise StreamEnded(f"{last['detail'].rstrip('.')}: go on with --after {last['position_token']}")
 
 
 def _value(owner: str, key: str, scope: str, reading: Boundary, no_fallback: bool) -> str:

@@ -1,6 +1,5 @@
 """Commands that move memories: export, import."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -15,7 +14,8 @@ from rich.text import Text
 from lastword.cli import render
 from lastword.cli.client import Api, connect
 from lastword.cli.exporting import export_lines
-from lastword.cli.importing import Imported, Prospect, look, publish
+from lastword.cli.importing import Imported, look, publish
+from lastword.cli.rows import counts_table, left_out_row, prospect_row, tell_rows
 from lastword.cli.streams import STDIO, opened, written
 from lastword.settings import ConnectionSettings
 from lastword.transfer.files import is_whole, read_items
@@ -77,7 +77,13 @@ def export_(
                 done += 1
                 told.update(done)
     if output != STDIO and line.type == "end":
-        counts = f"{line.owners:,} owners, {line.entries:,} entries, {line.events:,} events"
+        counts = ", ".join(
+            (
+                render.counted(line.owners, "owner"),
+                render.counted(line.entries, "entry", "entries"),
+                render.counted(line.events, "event"),
+            )
+        )
         render.console(stderr=True).print(Text.assemble(("exported ", "green"), counts))
 
 
@@ -134,7 +140,7 @@ def _dry_run(api: Api, planned: Iterable[Statement | LeftOut], most: int, *, jso
                 continue
             imported.leave_out(one)
             if not most or len(shown) < most:
-                shown.append(_left_out_row(one))
+                shown.append(left_out_row(one))
 
     for prospect in look(api, statements()):
         imported.counts[prospect.becomes] += 1
@@ -142,46 +148,14 @@ def _dry_run(api: Api, planned: Iterable[Statement | LeftOut], most: int, *, jso
             draft = prospect.statement.draft
             undeclared.setdefault((draft["key"], draft["authority"]), prospect.statement)
         if not most or len(shown) < most:
-            shown.append(_prospect_row(prospect))
+            shown.append(prospect_row(prospect))
     toml = declarations(undeclared.values())
     if json:
         told = {"rows": shown, "counts": dict(sorted(imported.counts.items())), "declare": toml}
         render.print_json(jsontext.dump(told))
     else:
-        _tell_rows(shown, imported.counts, toml)
+        tell_rows(shown, imported.counts, toml)
     return int(bool(imported.counts["refused"] or imported.problems))
-
-
-def _prospect_row(prospect: Prospect) -> dict[str, Any]:
-    draft = prospect.statement.draft
-    row = {"row": prospect.statement.number, "origin_id": prospect.statement.origin_id}
-    row |= {name: draft[name] for name in ("owner", "scope", "key", "operation")}
-    row |= {name: draft[name] for name in ("value", "expires_at", "occurred_at") if name in draft}
-    return row | {"authority": draft["authority"], "becomes": prospect.becomes, "why": prospect.why}
-
-
-def _left_out_row(row: LeftOut) -> dict[str, Any]:
-    becomes = "left out" if row.wanted else "not importable"
-    return {"row": row.number, "origin_id": row.origin_id, "becomes": becomes, "why": row.reason}
-
-
-def _tell_rows(rows: list[dict[str, Any]], counts: Counter[str], toml: str) -> None:
-    out = render.console()
-    table = render.table("row", "origin id", "owner", "scope", "key", "operation", "becomes")
-    for row in rows:
-        told = [
-            render.clean(str(row.get(name, ""))) for name in ("row", "origin_id", "owner", "scope", "key", "operation")
-        ]
-        becomes = render.styled(row["becomes"])
-        table.add_row(*told, becomes.append(f": {render.clean(row['why'])}") if row["why"] else becomes)
-    out.print(table)
-    if (more := counts.total() - len(rows)) > 0:
-        out.print(Text(f"and {more:,} more; --rows 0 shows all", style="dim"))
-    out.print()
-    out.print(_counts_table(counts))
-    if toml:
-        out.print("\nNot declared yet. Add this to your keys.toml, then `lastword keys apply keys.toml`:\n")
-        typer.echo(toml)
 
 
 # --- a real run
@@ -200,7 +174,7 @@ def _import(api: Api, planned: Iterable[Statement | LeftOut], *, json: bool) -> 
     errors = render.console(stderr=True)
     for number, reason in sorted(imported.problems):
         errors.print(Text.assemble((f"row {number}: ", "bold"), render.clean(reason)), soft_wrap=True)
-    render.console().print(_counts_table(imported.counts))
+    render.console().print(counts_table(imported.counts))
     if toml:
         _warn("keys that are not declared; add this to your keys.toml, apply it and import again:")
         typer.echo(toml)
@@ -213,15 +187,6 @@ def _statements(planned: Iterable[Statement | LeftOut], imported: Imported) -> I
             yield one
         else:
             imported.leave_out(one)
-
-
-def _counts_table(counts: Counter[str]) -> Any:
-    table = render.table("becomes", "rows")
-    table.columns[1].justify = "right"
-    for name, count in sorted(counts.items()):
-        table.add_row(render.styled(name), f"{count:,}")
-    table.add_row(Text("all", style="bold"), f"{counts.total():,}")
-    return table
 
 
 # --- files and progress

@@ -70,7 +70,10 @@ class Client(Opened):
         self._http = httpx.Client(transport=transport, **self._http_options(token))
 
     def user(self, ident: str, *, scope: str = GLOBAL, tenant: str = "main") -> "Memory":
-        """The memory of a person, by the id that your services know them by. Raises InvalidInput."""
+        """The memory of a person, by the id that your services know them by.
+
+        Raises InvalidInput, also for `user:ada`: that is an owner, which `owner` takes.
+        """
         return self.owner(canonical_owner("user", ident, tenant), scope=scope)
 
     def org(self, ident: str, *, scope: str = GLOBAL, tenant: str = "main") -> "Memory":

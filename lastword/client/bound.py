@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import re
 from copy import copy
 from typing import Any, Final, Self
 
@@ -20,6 +21,7 @@ from lastword_schemas.positions import Demand
 DEFAULT_URL: Final = "http://127.0.0.1:7411"
 DEFAULT_SERVICE: Final = "python-client"
 
+_OWNER: Final = re.compile(r"(?:[a-z0-9._-]+/)?(?:user|org):")
 _CONNECTIONS: Final = 100
 _IDLE_S: Final = 4.0
 """A connection that was idle so long is not used again: at 5 s the API closes it."""
@@ -140,7 +142,12 @@ class Bound:
 
 
 def canonical_owner(kind: str, ident: str, tenant: str) -> str:
-    """The canonical text of an owner. Raises InvalidInput."""
+    """The canonical text of an owner. Raises InvalidInput, also where an owner was given for an id."""
+    if _OWNER.match(ident) is not None:
+        raise InvalidInput(
+            f"{ident!r} is an owner, not the id of one: `{kind}` takes what stands after the colon, `owner` all of it",
+            field="ident",
+        )
     return str(Owner.parse(f"{tenant}/{kind}:{ident}"))
 
 

@@ -27,4 +27,4 @@ def with_keys(registry: Registry, keys: Mapping[str, Mapping[str, Any]]) -> Regi
     """The registry with more keys, or other declarations of the same. Raises InvalidInput."""
     known = jsontext.parse(registry.to_canonical())
     declared = {key: {"policy": "latest", **declaration} for key, declaration in keys.items()}
-    return Registry.read({"v": 1, "keys": known.get("keys", {}) | declared})
+    return Registry.read(known | {"keys": known.get("keys", {}) | declared})

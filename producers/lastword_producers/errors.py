@@ -73,9 +73,10 @@ class UndeclaredKey(LastwordError):
 
     code = "undeclared-key"
 
-    def __init__(self, key: str, *, field: str = "key") -> None:
+    def __init__(self, key: str, *, meant: str | None = None, field: str = "key") -> None:
+        perhaps = "" if meant is None else f"say {meant!r} if that is meant, or "
         super().__init__(
-            f"key {key!r} is not declared: add it to the key registry file (keys.toml) and run "
+            f"key {key!r} is not declared: {perhaps}add it to the key registry file (keys.toml) and run "
             "`lastword keys apply keys.toml`",
             field=field,
         )

@@ -10,6 +10,7 @@ from pydantic import (
     PlainSerializer,
     PlainValidator,
     ValidationError,
+    ValidationInfo,
     ValidatorFunctionWrapHandler,
     WithJsonSchema,
     WrapValidator,
@@ -108,11 +109,11 @@ def instant_text(value: datetime) -> str:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def read_instant(value: object) -> datetime:
-    """A text or a datetime as an instant in UTC. Raises InvalidInput without a field."""
+def read_instant(value: object, *, named: str = "instant") -> datetime:
+    """A text or a datetime as an instant in UTC. Raises InvalidInput without a field, which says what it is named."""
     if isinstance(value, str):
         try:
-            return parse_instant(value)
+            return parse_instant(value, field=named)
         except InvalidInput as error:
             error.field = None  # the model that has the field knows its name
             raise
@@ -121,9 +122,13 @@ def read_instant(value: object) -> datetime:
     raise InvalidInput("an instant needs date, time and offset, such as 2026-03-01T12:00:00Z")
 
 
+def _read_of_a_field(value: object, info: ValidationInfo) -> datetime:
+    return read_instant(value, named=info.field_name or "instant")
+
+
 Instant = Annotated[
     datetime,
-    PlainValidator(read_instant, json_schema_input_type=str),
+    PlainValidator(_read_of_a_field, json_schema_input_type=str),
     WithJsonSchema({"type": "string", "format": "date-time"}),
     PlainSerializer(instant_text, return_type=str, when_used="json"),
 ]

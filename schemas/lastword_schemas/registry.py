@@ -156,8 +156,9 @@ class Registry(Model):
 
     @property
     def digest(self) -> str:
-        """16 hexadecimal digits that tell registries apart."""
-        return hashlib.sha256(self.to_canonical().encode("utf-8")).hexdigest()[:16]
+        """16 hexadecimal digits that tell apart what registries declare, whatever was in force before them."""
+        declares = self.model_copy(update={"former": None})
+        return hashlib.sha256(declares.to_canonical().encode("utf-8")).hexdigest()[:16]
 
 
 def parse_registry_file(text: str, *, name: str = "the registry file") -> Registry:
@@ -169,6 +170,7 @@ def parse_registry_file(text: str, *, name: str = "the registry file") -> Regist
     try:
         if "former" in data:
             raise InvalidInput("former: a file declares keys; which there were before is known", field="former")
+        _check_names(data.get("keys"))
         registry = Registry.read({"undeclared": "branch"} | data)
         canonical = registry.to_canonical()
     except InvalidInput as error:
@@ -176,3 +178,16 @@ def parse_registry_file(text: str, *, name: str = "the registry file") -> Regist
     if (size := len(canonical.encode("utf-8"))) > limits.MAX_REGISTRY_BYTES:
         raise TooLarge(f"{name} has {size} bytes as JSON; at most {limits.MAX_REGISTRY_BYTES} are allowed")
     return registry
+
+
+def _check_names(keys: Any) -> None:
+    """Raise InvalidInput where a declaration has a field that there is not: a mistyped one, or the rest of a key."""
+    if not isinstance(keys, dict):
+        return
+    known = {field.alias or name for name, field in KeyDeclaration.model_fields.items()}
+    for key, declaration in keys.items():
+        for name in declaration.keys() - known if isinstance(declaration, dict) else ():
+            why = "is not a known field"
+            if isinstance(declaration[name], dict):
+                why += f'. A key that has a dot stands in quotation marks: [keys."{key}.{name}"]'
+            raise InvalidInput(f"keys.{key}.{name}: {why}", field=f"keys.{key}.{name}")

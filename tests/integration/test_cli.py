@@ -7,6 +7,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +228,41 @@ def test_a_candidate_quotes_the_turn_that_it_reads(cli: Run, owner: str) -> None
     assert "command-line as extractor" in why
 
 
+def test_values_that_stand_side_by_side_are_all_told_until_one_is_confirmed(cli: Run, owner: str) -> None:
+    for employer in ("Acme", "Globex", "Globex"):
+        cli("publish", owner, "employer", employer)
+    unresolved = cli("why", owner, "employer").out
+    cli("publish", owner, "employer", "Globex", "--authority", "confirmed")
+    decided = cli("why", owner, "employer").out
+
+    assert "Acme (unresolved)" in unresolved
+    assert "beside it" in unresolved
+    assert "Globex, said by command-line, authority stated" in unresolved
+    assert "2 times" in unresolved
+    assert "--authority confirmed" in unresolved
+    assert "Globex" in decided
+    assert "beside it" not in decided
+    assert "--authority confirmed" not in decided
+
+
+def test_a_key_that_nobody_declared_is_told_apart_from_one_without_a_value(cli: Run, owner: str) -> None:
+    note = "is not declared; `lastword keys show` shows the keys that are"
+    assert f"themme {note}" in cli("get", owner, "themme").out
+    assert f"themme {note}" in cli("get", owner, "theme", "themme").out
+    assert note not in cli("get", owner, "theme").out
+
+
+def test_another_server_is_told_apart_from_lastword(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as other:
+        monkeypatch.setenv("LASTWORD_URL", f"http://127.0.0.1:{other.server_port}")
+        answering = threading.Thread(target=other.handle_request)
+        answering.start()
+        ran = run("get", "user:ada", "theme")
+        answering.join()
+    assert ran.code == 1
+    assert "what answers is not lastword's API, by its HTTP status 501: LASTWORD_URL says where" in ran.err
+
+
 def test_a_second_copy_is_told_as_one(cli: Run, owner: str) -> None:
     cli("publish", owner, "theme", "dark", "--event-id", "once")
 
@@ -321,6 +357,26 @@ def test_the_declared_keys_are_shown_and_applied(cli: Run, tmp_path: Path) -> No
     assert "no longer declared" not in applied.out
     assert "brief | detailed" in shown.out
     assert as_json.json["keys"].keys() == parse_registry_file(DECLARED).keys.keys()
+
+
+def test_a_file_that_leaves_keys_out_says_what_becomes_of_them(cli: Run, tmp_path: Path) -> None:
+    file = tmp_path / "keys.toml"
+    told = {}
+    for undeclared in ("branch", "refuse"):
+        file.write_text(f'undeclared = "{undeclared}"\n[keys."theme"]\npolicy = "latest"\n')
+        try:
+            told[undeclared] = cli("keys", "apply", str(file)).out, cli("keys", "show").out
+        finally:
+            file.write_text(DECLARED)
+            cli("keys", "apply", str(file))
+
+    assert "new events of them may have any value: answer_detail" in told["branch"][0]
+    assert "keys that are not declared take any value, and branch" in told["branch"][1]
+    assert "new events of them are refused: answer_detail" in told["refuse"][0]
+    assert "keys that are not declared are refused" in told["refuse"][1]
+    for applied, shown in told.values():
+        assert applied.startswith("applied 1 key to 4 partitions")
+        assert applied.split("(registry ")[1].split(")")[0] == shown.split("1 key, registry ")[1].split()[0]
 
 
 def test_a_registry_file_with_a_fault_changes_nothing(cli: Run, tmp_path: Path) -> None:

@@ -295,11 +295,14 @@ def test_an_export_imported_into_another_lastword_gives_the_same_profile(
     owner, file, second = f"user:{name}", str(tmp_path / "export.jsonl"), str(tmp_path / "second.jsonl")
     fill(here, owner)
     exported = run(here, "export", "--owner", owner, "--history", "-o", file)
+    tried = run(there, "import", file, "--from", "lastword", "--dry-run")
     imported = run(there, "import", file, "--from", "lastword", "--json")
     assert (exported.code, imported.code) == (0, 0), exported.err + imported.err
     assert imported.json["counts"] == {"added": 4, "deleted": 1, "left out": 8}
     assert profile(here, owner) == profile(there, owner)
     assert len(profile(there, owner)) == 5
+    rows = [line.split()[0] for line in tried.out.splitlines() if line[:1].isdigit()]
+    assert rows == ["3", "4", "5", "6", "7", "8…15"]  # in the order of the file, its history in one row
 
     run(there, "export", "--owner", owner, "-o", second)
     assert run(here, "import", second, "--from", "lastword", "--json").json["counts"] == {"late": 5}

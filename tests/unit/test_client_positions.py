@@ -60,6 +60,16 @@ def test_an_older_answer_does_not_set_the_position_back() -> None:
     assert ada.position == str(token(9))
 
 
+@pytest.mark.parametrize("ident", ["user:ada", "org:acme", "acme/user:ada"])
+def test_an_owner_in_the_place_of_an_id_is_refused_and_has_its_own_way_in(ident: str) -> None:
+    with Client() as client:
+        for handle in (client.user, client.org):
+            with pytest.raises(InvalidInput, match="is an owner, not the id of one"):
+                handle(ident)
+        for taken in (client.owner(ident), client.user("users:ada"), client.user("id:user:ada")):
+            assert isinstance(taken, Memory)
+
+
 def test_all_handles_of_an_owner_share_what_was_seen_and_no_other_owner_does() -> None:
     network = Network(record(sequence=9), record(sequence=9), record(sequence=9))
     with Client(URL, transport=httpx.MockTransport(network)) as client:

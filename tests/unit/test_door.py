@@ -7,6 +7,7 @@ import pytest
 
 from lastword_producers.door import check_declared
 from lastword_producers.errors import AuthorityTooLow, UndeclaredKey, ValueSchema
+from lastword_producers.spelling import meant
 from lastword_projector.engine.keys import Keys
 from lastword_schemas.drafts import CandidateDraft, EventDraft, read_draft, to_envelope
 from lastword_schemas.envelope import Envelope
@@ -59,6 +60,20 @@ def test_an_undeclared_key_is_refused_with_the_file_to_put_it_in(key: str, field
 
 
 @pytest.mark.parametrize(
+    ("key", "meant"),
+    [("ton", "tone"), ("Tone", "tone"), ("tonne", "tone"), ("tome", "tone"), ("voe", "vow"), ("gues", "guess")],
+)
+def test_an_undeclared_key_is_refused_with_the_one_that_is_meant(key: str, meant: str) -> None:
+    with pytest.raises(UndeclaredKey, match=f"say '{meant}' if that is meant"):
+        check_declared(event(key=key, value=1), KEYS)
+
+
+@pytest.mark.parametrize("key", ["colour", "to", "tune-", "siz.e.", ""])
+def test_no_key_is_meant_where_none_is_near(key: str) -> None:
+    assert meant(key, KEYS) is None
+
+
+@pytest.mark.parametrize(
     ("field", "key", "error"), [("retires.1.key", "colour", UndeclaredKey), ("retires.1.key", "vow", AuthorityTooLow)]
 )
 def test_a_key_that_is_retired_needs_what_its_delete_would(
@@ -84,6 +99,22 @@ def test_a_value_against_its_schema_is_refused_and_not_repeated() -> None:
         check_declared(event(key="tone", value=PRIVATE), KEYS)
     assert (caught.value.code, caught.value.field) == ("value-schema", "value")
     assert PRIVATE not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        ({"enum": ["brief", None]}, r'/enum \(it takes "brief" or null\): send'),
+        ({"type": "integer"}, r"/type \(it takes integer\): send"),
+        ({"enum": [str(number) for number in range(1_000)]}, "/enum: send"),
+        ({"not": {}}, "/not: send"),
+        (False, "/: send"),
+    ],
+)
+def test_a_refused_value_is_told_what_fits_where_that_is_short(schema: Any, told: str) -> None:
+    keys = Keys(Registry.read({"keys": {"k": {"policy": "latest", "schema": schema}}}))
+    with pytest.raises(ValueSchema, match=told):
+        check_declared(event(key="k", value=PRIVATE), keys)
 
 
 @pytest.mark.parametrize(

@@ -247,6 +247,14 @@ def test_a_client_cannot_supply_a_position(field: str, kind: type[EventDraft | C
     assert "the log gives every event its place" in error.message
 
 
+@pytest.mark.parametrize("text", ["tomorrow", "2026-03-01", "2026-03-01T12:00:00"])
+def test_a_text_that_is_no_instant_is_refused_by_the_name_of_its_field(text: str) -> None:
+    event = {"operation": "set", "owner": "user:ada", "scope": "global", "key": "k", "value": 1}
+    refused = refuse(event | {"actor": {"service": "app"}, "expires_at": text})
+    assert refused.message.startswith("expires_at: ")
+    assert refused.field == "expires_at"
+
+
 @pytest.mark.parametrize("field", ["operation", "owner", "scope", "key", "value", "actor"])
 def test_a_missing_field_of_a_set_is_named(field: str) -> None:
     assert refuse(without(SET, field)).field == field

@@ -54,6 +54,14 @@ def test_it(lastword_memory):
     pytester.runpytest_inprocess().assert_outcomes(passed=1)
 
 
+def test_a_registry_file_that_is_not_there_is_named(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nlastword_keys = kyes.toml\n")
+    pytester.makepyfile("def test_it(lastword_memory):\n    pass\n")
+    result = pytester.runpytest_inprocess()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["lastword_keys in pytest's configuration names *kyes.toml, and there is no such file"])
+
+
 def test_where_the_wheels_are_missing_tests_are_skipped_but_fail_in_ci(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

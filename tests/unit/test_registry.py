@@ -99,6 +99,24 @@ def test_a_mistake_in_a_file_is_refused_with_its_place(text: str, field: str) ->
     assert refusal(text).field == field
 
 
+def test_a_mistyped_field_is_named_and_not_the_one_that_is_missing_for_it() -> None:
+    assert refusal('[keys.a]\npolcy = "latest"').field == "keys.a.polcy"
+
+
+def test_a_dot_outside_of_quotation_marks_is_explained() -> None:
+    refused = refusal('[keys.mail.tone]\npolicy = "latest"')
+    assert refused.field == "keys.mail.tone"
+    assert '[keys."mail.tone"]' in refused.message
+
+
+def test_the_digest_is_of_what_is_declared_whatever_was_in_force_before() -> None:
+    before = parse_registry_file('[keys.a]\npolicy = "latest"')
+    applied = parse_registry_file('[keys.b]\npolicy = "latest"')
+    in_force = applied.following(before)
+    assert in_force.former == {"a": "latest"}
+    assert in_force.digest == applied.digest != before.digest
+
+
 def test_a_file_that_is_not_toml_is_refused_with_its_line() -> None:
     assert "line 2" in refusal("[keys.a]\npolicy = latest").message
 

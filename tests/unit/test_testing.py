@@ -221,6 +221,15 @@ def test_without_keys_there_are_the_starter_keys_and_a_file_names_ones_own(tmp_p
         assert Person(own).set("fish", "carp").status_code == 202
 
 
+def test_another_declaration_leaves_what_becomes_of_keys_that_are_not_declared(tmp_path: Path) -> None:
+    keys = tmp_path / "keys.toml"
+    keys.write_text('[keys."mine"]\npolicy = "latest"\n')
+    with InMemoryLastword(keys) as lastword, lastword.client() as client:
+        lastword.declare("yours", schema={"type": "string"})
+        client.user("ada").set("whose", 1)
+        assert client.user("ada").get("whose").value == 1
+
+
 def test_a_declaration_that_is_none_is_refused_naming_the_key(lastword: InMemoryLastword) -> None:
     with pytest.raises(InvalidInput) as caught:
         lastword.declare("units", polcy="latest")
