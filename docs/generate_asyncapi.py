@@ -12,7 +12,6 @@ from pydantic.json_schema import models_json_schema
 from lastword_producers.kafka_log import CHANGES_AT_FIRST, DEAD_LETTER_SETTINGS, HISTORY_SETTINGS
 from lastword_projector.worker.dead_letters import HEADERS
 from lastword_schemas import limits
-from lastword_schemas.authority import PLANNED_FIELDS
 from lastword_schemas.changes import Change
 from lastword_schemas.control import GENESIS_KEY, REGISTRY_KEY, Genesis, RegistryRecord
 from lastword_schemas.envelope import VERSION, Envelope
@@ -45,6 +44,8 @@ WIRE: dict[str, dict[str, Json]] = {
         "thread": NAME,
         "message": NAME,
         "span": {"minItems": 2, "maxItems": 2},
+        "names": {"items": {"type": "string", "pattern": UUID}},
+        "withdraws": {"items": {"type": "string", "pattern": UUID}},
         "kid": {"const": ""},
     },
     "Actor": {"service": NAME},
@@ -58,7 +59,8 @@ WIRE: dict[str, dict[str, Json]] = {
 
 RULES = {
     "Record key": "owner/scope/key, each part percent-encoded (RFC 3986: all but its unreserved characters), joined by "
-    "/. A turn (`say`) has no key: its record key ends in /. A record under another key is refused: key-mismatch.",
+    "/. A turn (`say`) and a `withdraw` have no key: theirs ends in /. A record under another key is refused: "
+    "key-mismatch.",
     "Partition": "(murmur2(owner) & 0x7fffffff) % N, over the UTF-8 bytes of the canonical owner alone, with Kafka's "
     "seed. N stands in the genesis record of every partition. No client's partitioner does this: choose it "
     "explicitly. docs/partition-vectors.json has examples. A record in another partition is a dead letter.",
@@ -71,9 +73,9 @@ RULES = {
     f"compact JSON, nested at most {limits.MAX_VALUE_DEPTH} levels. docs/reference.md lists every limit.",
     "Control records": f"They stand under the record keys {GENESIS_KEY} and {REGISTRY_KEY} in every partition; "
     "lastword alone writes them. Offset 0 of every partition is its genesis record.",
-    "Versions": f"`v` is {VERSION}. A higher one, an operation that a reader does not know, and in version {VERSION} "
-    f"the members {', '.join(sorted(PLANNED_FIELDS))} and a `kid` make it wait, for everybody in that partition: never "
-    "write what the running workers do not know. Any other unknown member is refused: malformed.",
+    "Versions": f"`v` is {VERSION}. A higher one, an operation that a reader does not know and a `kid` make it wait, "
+    "for everybody in that partition: never write what the running workers do not know. Any other unknown member is "
+    "refused: malformed.",
 }
 """What no schema says."""
 
@@ -123,10 +125,14 @@ def document() -> Json:
     }
 
 
-EVENTS = ["set", "delete", "say", "candidate"]
+EVENTS = ["set", "delete", "say", "candidate", "withdraw", "resolve"]
 CONTROL = ["genesis", "registry"]
 _OF_CANDIDATES: Json = dict.fromkeys(("source_event_id", "source_receipt", "span"), ABSENT)
-_ONLY_OF_SETS: Json = {"expires_at": ABSENT, "retires": {"maxItems": 0}}
+_OF_DECISIONS: Json = dict.fromkeys(("names", "saw"), ABSENT)
+_ONLY_OF_SETS: Json = {"expires_at": ABSENT, "retires": {"maxItems": 0}, "withdraws": ABSENT}
+_ONLY_OF_STATEMENTS: Json = {"expected_sequence": ABSENT, "backfill": ABSENT}
+_WHY: Json = {"properties": {"quote": ABSENT}, "not": {"required": ["value"]}}
+_DECIDING: Json = _OF_CANDIDATES | _ONLY_OF_SETS | _ONLY_OF_STATEMENTS
 _ID = "0190b3c8-1f2e-7abc-8def-0123456789ab"
 
 
@@ -136,21 +142,22 @@ def _messages() -> Json:
     return {
         "set": _event(
             "A statement: a value.",
-            {"operation": {"const": "set"}, "body": _body("value")} | _OF_CANDIDATES,
+            {"operation": {"const": "set"}, "body": _body("value")} | _OF_CANDIDATES | _OF_DECISIONS,
             ["key", "body"],
             envelope | {"key": "mail.tone", "operation": "set"} | actor | {"body": {"value": "brief"}},
         ),
         "delete": _event(
             "A statement: a tombstone.",
-            {"operation": {"const": "delete"}, "body": _body()} | _OF_CANDIDATES | _ONLY_OF_SETS,
+            {"operation": {"const": "delete"}, "body": _body()} | _OF_CANDIDATES | _OF_DECISIONS | _ONLY_OF_SETS,
             ["key"],
             envelope | {"key": "mail.tone", "operation": "delete"} | actor,
         ),
         "say": _event(
             "A turn of a thread: the words that candidates cite.",
             {"operation": {"const": "say"}, "key": ABSENT, "body": _body("text")}
-            | {"expected_sequence": ABSENT, "backfill": ABSENT}
+            | _ONLY_OF_STATEMENTS
             | _OF_CANDIDATES
+            | _OF_DECISIONS
             | _ONLY_OF_SETS,
             ["thread", "body"],
             envelope | {"operation": "say"} | actor | {"thread": "t1", "body": {"text": "Keep my mails brief."}},
@@ -158,13 +165,30 @@ def _messages() -> Json:
         "candidate": _event(
             "Somebody's reading of an earlier event of the owner: a set or a delete with its source.",
             {"operation": {"enum": ["set", "delete"]}, "actor": {"properties": {"role": {"const": "extractor"}}}}
-            | dict.fromkeys(("thread", "message", "expected_sequence", "backfill"), ABSENT)
+            | dict.fromkeys(("thread", "message"), ABSENT)
+            | _ONLY_OF_STATEMENTS
+            | _OF_DECISIONS
             | {"source_event_id": {"type": "string"}, "body": {"properties": {"text": ABSENT}}},
             ["key", "source_event_id"],
             envelope
             | {"event_id": f"{_ID[:-1]}c", "key": "mail.tone", "operation": "set"}
             | {"actor": {"service": "reader", "role": "extractor"}, "authority": "stated", "source_event_id": _ID}
             | {"span": [14, 19], "body": {"value": "brief", "quote": "brief"}},
+        ),
+        "withdraw": _event(
+            "A decision: the named events of the owner were wrong and no longer count.",
+            {"operation": {"const": "withdraw"}, "key": ABSENT, "body": _WHY} | _DECIDING,
+            ["names"],
+            envelope | {"operation": "withdraw"} | actor | {"names": [f"{_ID[:-1]}c"]},
+        ),
+        "resolve": _event(
+            "A decision: of the named assertions of a key the first stands, the others ended.",
+            {"operation": {"const": "resolve"}, "body": _WHY, "names": {"minItems": 2}} | _DECIDING,
+            ["key", "names"],
+            envelope
+            | {"key": "work.employer", "operation": "resolve"}
+            | actor
+            | {"names": [_ID, f"{_ID[:-1]}c"], "body": {"text": "she says so"}},
         ),
         "genesis": _control("The first record of every partition: which log this is.", "Genesis", GENESIS_KEY),
         "registry": _control("The declared keys, in force from here on.", "RegistryRecord", REGISTRY_KEY),

@@ -18,7 +18,8 @@ from msgspec import structs
 
 from lastword_projector.engine.decode import Event, LogRecord, Malformed, Newer, decode
 from lastword_projector.engine.keys import Keys
-from lastword_projector.engine.projection import NotLoaded, PartitionWaits, Projection, WrongGenesis
+from lastword_projector.engine.known import NotLoaded
+from lastword_projector.engine.projection import PartitionWaits, Projection, WrongGenesis
 from lastword_projector.engine.reading import MISPLACED, Read
 from lastword_projector.engine.records import Record
 from lastword_schemas import jsontext
@@ -55,6 +56,10 @@ ADVICE: Final[dict[str, str]] = {
     Reason.QUOTE_MISSING: "Quote the turn with its span, or claim 'inferred'",
     Reason.AUTHORITY_ABOVE_SOURCE: "Claim no more than the cited statement",
     Reason.AUTHORITY_TOO_LOW: "Quote the person, or have it confirmed; or lower min_authority of the key",
+    Reason.NAMED_MISSING: "Name events of this owner that were acknowledged before, by their event_id",
+    Reason.NAMED_REFUSED: "Leave it out: what was refused does not count anyway",
+    Reason.NAMED_NOT_ALLOWED: "Let a statement withdraw it, or a resolve name sets of its own scope and key",
+    Reason.AUTHORITY_BELOW_NAMED: "Let somebody decide who has at least the authority of what is withdrawn or ended",
     Reason.EXPECTED_SEQUENCE: "Somebody was faster, which is what a condition is for: read again and decide again",
     "duplicate": "A retry, which changes nothing; if there are many, set enable.idempotence",
     "event-id-version": "Make ids of version 7, which rise with time and take less room (or 5, made from a name)",
@@ -78,6 +83,7 @@ HINTS: Final = frozenset(
 """Kinds that a right producer may have, too."""
 _OF_THE_PAST: Final = frozenset(
     {Reason.SOURCE_MISSING, Reason.SOURCE_OF_OTHER_OWNER, Reason.SOURCE_REFUSED, Reason.EXPECTED_SEQUENCE}
+    | {Reason.NAMED_MISSING, Reason.NAMED_REFUSED}
 )
 """Reasons that are no finding where the records before are not known."""
 

@@ -32,6 +32,15 @@ PANELS: Final[dict[str, dict[str, tuple[str, str]]]] = {
             "Publish a file of events: a line is what POST /v1/events takes, or with a source_event_id "
             "POST /v1/candidates.",
         ),
+        "resolve": (
+            "deciding",
+            "Of the values of a key that stand side by side choose one: the others ended. It can be withdrawn.",
+        ),
+        "withdraw": (
+            "deciding",
+            "Say that earlier events were wrong: they, and what was read from them, no longer count. It can be "
+            "withdrawn.",
+        ),
     },
     "Read": {
         "get": ("reading", "What applies for a key, or for several at one moment."),

@@ -37,7 +37,7 @@ def tell(record: InspectionRecord) -> None:
         grid.add_row("replaced", f"sequence {', '.join(map(str, state.supersedes))}" if state.supersedes else "nothing")
     for branch in record.branches:
         if not branch.current:
-            grid.add_row("beside it", _beside(branch))
+            grid.add_row("beside it" if branch.ended_by is None else "ended", _beside(branch))
     grid.add_row("chosen because", _because(record))
     grid.add_row("boundary", _boundary(record))
     if source is not None:
@@ -54,7 +54,7 @@ def tell(record: InspectionRecord) -> None:
     grid.add_row("position", selection.position_token)
     out.print(grid)
     if state.resolution_reason == "values_differ":
-        out.print(Text("to decide: publish the value that is right with --authority confirmed", style="dim"))
+        out.print(Text("to decide: lastword resolve OWNER KEY VALUE, with the value that is right", style="dim"))
 
 
 def _beside(branch: BranchAnswer) -> str:
@@ -62,7 +62,8 @@ def _beside(branch: BranchAnswer) -> str:
     what = render.value_text(branch.value) if branch.operation == "set" else "a delete"
     times = "" if branch.assertions == 1 else f", {branch.assertions} times"
     actor = render.clean(branch.source.actor.service)
-    return f"{what}, said by {actor}, authority {branch.authority}, sequence {branch.latest}{times}"
+    by = "" if branch.ended_by is None else f"; ended by the resolve at sequence {branch.ended_by.sequence}"
+    return f"{what}, said by {actor}, authority {branch.authority}, sequence {branch.latest}{times}{by}"
 
 
 def _applies(state: State) -> Text:

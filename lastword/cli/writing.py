@@ -15,6 +15,8 @@ from lastword.cli.journal import Journal
 from lastword.cli.options import WAIT_MS, Owner
 from lastword.cli.replaying import Replayed, replay_lines
 from lastword.cli.streams import STDIO, opened
+from lastword.cli.telling import tell_item
+from lastword.cli.values import json_value
 from lastword_schemas import jsontext
 from lastword_schemas.authority import Authority, Role
 from lastword_schemas.errors import InvalidInput
@@ -93,7 +95,7 @@ def publish(
     if json:
         render.print_json(text)
     else:
-        _tell(jsontext.parse(text))
+        tell_item(jsontext.parse(text))
 
 
 def replay(
@@ -141,7 +143,7 @@ def _content(key: str | None, value: str | None, delete: bool, say: str | None) 
         return {"operation": "delete", "key": key}
     if value is None:
         raise InvalidInput("which VALUE? To take the value back say --delete", field="VALUE")
-    return {"operation": "set", "key": key, "value": _value(value)}
+    return {"operation": "set", "key": key, "value": json_value(value)}
 
 
 def _scoped_key(text: str) -> dict[str, str]:
@@ -150,13 +152,6 @@ def _scoped_key(text: str) -> dict[str, str]:
     if not scope:
         raise InvalidInput("name scope and key in one argument, such as 'global mail.tone'", field="--retires")
     return {"scope": scope, "key": key}
-
-
-def _value(text: str) -> Any:
-    try:
-        return jsontext.parse(text)
-    except InvalidInput:
-        return text
 
 
 def _citation(reads: str, quote: str | None, at: int | None, authority: Authority | None) -> dict[str, Any]:
@@ -168,24 +163,6 @@ def _citation(reads: str, quote: str | None, at: int | None, authority: Authorit
         if authority is None:
             cited["authority"] = Authority.STATED.value
     return cited
-
-
-def _tell(item: dict[str, Any]) -> None:
-    receipt, verdict = item["receipt"], item.get("verdict")
-    out = render.console()
-    if verdict is None:
-        text = Text.assemble(render.styled("accepted"), f" at sequence {receipt['sequence']}; no verdict yet")
-    else:
-        effect = f"{verdict['effect']}"
-        if verdict.get("sequences"):
-            effect += f" ({', '.join(map(str, verdict['sequences']))})"
-        text = Text.assemble((effect, "green"), f" at sequence {verdict['sequence']}")
-        for other in verdict.get("retires", ()):
-            text.append(f"; {render.clean(other['scope'])} {render.clean(other['key'])}: {other['effect']}")
-        if verdict["sequence"] != receipt["sequence"]:
-            text.append(f"; this is a copy of it, at {receipt['sequence']}", style="dim")
-    out.print(text)
-    out.print(Text(f"receipt {receipt['receipt']}", style="dim"), soft_wrap=True)
 
 
 def _replay(api: Api, file: Path, batch: int, *, wait: bool, to_people: bool) -> Replayed:

@@ -13,7 +13,9 @@ from lastword.client.attempts import Deadline
 from lastword.client.batches import Batch, Result
 from lastword.client.bound import Bound, Opened, Position, canonical_owner
 from lastword.client.calls import AsOf, Call
+from lastword.client.choosing import named_by
 from lastword.client.drafts import (
+    DecisionOptions,
     Event,
     EventOptions,
     SetOptions,
@@ -294,6 +296,27 @@ class AsyncMemory(Bound):
     async def say(self, *, thread: str, text: str, applied: bool = False, **options: Unpack[TurnOptions]) -> Receipt:
         """Write down a turn of a thread. A suggestion cites the receipt. Returns and raises as `set`."""
         return await self._write(self.draft.say(thread=thread, text=text, **options), applied)
+
+    async def withdraw(
+        self, *events: positions.Receipt | str, applied: bool = False, **options: Unpack[DecisionOptions]
+    ) -> Receipt:
+        """Decide that earlier events (their receipts or ids) were wrong: they, and what was read from them, no longer
+        count. The history keeps them, labelled. Returns and raises as `set`; withdrawing the receipt restores them."""
+        return await self._write(self.draft.withdraw(*events, **options), applied)
+
+    async def resolve(
+        self, key: str, value: Any, *, applied: bool = False, **options: Unpack[DecisionOptions]
+    ) -> Receipt:
+        """Choose one of the values of a key that stand side by side in this scope: the others ended.
+
+        Reads what stands, and names it. Raises InvalidInput where `value` is none of it, or the only one; else returns
+        and raises as `set`. Withdrawing the receipt takes the choice back.
+        """
+        found = await self.get(key, fallback=False)
+        chosen, *ended = named_by(found.record, value)
+        more: DecisionOptions = {"saw": found.known_at}
+        more.update(options)
+        return await self._write(self.draft.resolve(key, chosen, ended, **more), applied)
 
     async def suggest(
         self,

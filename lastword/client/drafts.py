@@ -10,7 +10,7 @@ from lastword_schemas.authority import Authority, Role
 from lastword_schemas.errors import InvalidInput
 from lastword_schemas.ids import uuid7
 from lastword_schemas.model import instant_text, read_instant
-from lastword_schemas.positions import Receipt
+from lastword_schemas.positions import Receipt, parse_receipt
 
 Event = Mapping[str, Any]
 """A JSON object as `POST /v1/events` takes it; with a `source_event_id` as `POST /v1/candidates` does."""
@@ -54,6 +54,21 @@ class SetOptions(StatementOptions, total=False):
     """From when on the value no longer applies."""
     retires: Sequence[ScopeAndKey]
     """Other scopes and keys of the owner that are deleted together with it."""
+    withdraws: Sequence[Receipt | str]
+    """Earlier events that it corrects: their receipts or ids. They no longer count."""
+
+
+class DecisionOptions(EventOptions, total=False):
+    """What a decision may be told."""
+
+    role: Role | str
+    """`person` where a person decided in a control; default: `service`."""
+    why: str
+    """The reason, in words: it is kept with the decision."""
+    saw: int
+    """`known_at` of the answer that it is based on."""
+    thread: str
+    """Where it was made."""
 
 
 class TurnOptions(TypedDict, total=False):
@@ -76,6 +91,8 @@ class SuggestionOptions(EventOptions, total=False):
     """Of a value: from when on it no longer applies."""
     retires: Sequence[ScopeAndKey]
     """Of a value: other scopes and keys of the owner that are deleted together with it."""
+    withdraws: Sequence[Receipt | str]
+    """Of a value: earlier suggestions that were read wrongly: their receipts or ids. They no longer count."""
 
 
 class Drafts:
@@ -96,6 +113,20 @@ class Drafts:
     def say(self, *, thread: str, text: str, **options: Unpack[TurnOptions]) -> dict[str, Any]:
         """A turn of a thread: what suggestions cite."""
         return self._event({"operation": "say", "thread": thread, "text": text}, options)
+
+    def withdraw(self, *events: Receipt | str, **options: Unpack[DecisionOptions]) -> dict[str, Any]:
+        """A decision that earlier events (their receipts or ids) were wrong: they no longer count."""
+        return self._event({"operation": "withdraw", "names": _ids(events)}, options)
+
+    def resolve(
+        self,
+        key: str,
+        chosen: Receipt | str,
+        ended: Sequence[Receipt | str],
+        **options: Unpack[DecisionOptions],
+    ) -> dict[str, Any]:
+        """A decision that of a key's assertions (their receipts or ids) `chosen` stands and the others ended."""
+        return self._event({"operation": "resolve", "key": key, "names": _ids([chosen, *ended])}, options)
 
     def suggest(
         self,
@@ -126,6 +157,8 @@ class Drafts:
 
     def _event(self, draft: dict[str, Any], options: Mapping[str, Any], role: Role = Role.SERVICE) -> dict[str, Any]:
         given = {name: _plain(name, option) for name, option in options.items() if option is not None}
+        if "why" in given:
+            given["text"] = given.pop("why")
         actor = {"service": self._service, "role": str(given.pop("role", role))}
         return {"event_id": new_event_id()} | self._fixed | {"actor": actor} | draft | given
 
@@ -149,7 +182,21 @@ def _plain(name: str, option: Any) -> Any:
         return instant(option, name)
     if name == "retires":
         return [{"scope": scope, "key": key} for scope, key in option]
+    if name == "withdraws":
+        return _ids(option)
     return option
+
+
+def _ids(events: Sequence[Receipt | str]) -> list[str]:
+    """The ids of events, each given by its receipt, the receipt's text or its id."""
+    return [
+        each.event_id
+        if isinstance(each, Receipt)
+        else parse_receipt(each, field="names").event_id
+        if each.startswith("r1.")
+        else each
+        for each in events
+    ]
 
 
 def _citation(source: Receipt | str, quote: str | None, at: int | None) -> dict[str, Any]:

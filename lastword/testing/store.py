@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from lastword_projector.engine.projection import Changes, KeyRef, Needs
+from lastword_projector.engine.known import KeyRef, Needs
+from lastword_projector.engine.projection import Changes
 from lastword_projector.engine.records import Record
 from lastword_projector.store.memory import MemoryStore, Settled
 from lastword_projector.store.memory_reader import MemoryReader

@@ -5,14 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from lastword_projector.engine.decode import LogRecord
-from lastword_projector.engine.projection import (
-    FOLD_VERSION,
-    DeadLetter,
-    Needs,
-    NotLoaded,
-    PartitionWaits,
-    Projection,
-)
+from lastword_projector.engine.known import Needs, NotLoaded
+from lastword_projector.engine.projection import FOLD_VERSION, DeadLetter, PartitionWaits, Projection
 from lastword_projector.engine.reading import Read
 from lastword_projector.store.ports import (
     Checkpoint,
@@ -183,7 +177,8 @@ class PartitionProjector:
         loaded = self._store.load(partition, needs).result()
         below = sequence_of(self.genesis.generation, self.next_offset)
         histories = {ref: self._store.key_history(partition, ref, below=below) for ref in needs.histories}
-        self._projection.load(loaded.events, loaded.entries, histories)
+        citing = {ref: self._store.citing(partition, ref, below=below) for ref in needs.citing}
+        self._projection.load(loaded.events, loaded.entries, histories, citing)
 
     def _commit(self) -> None:
         genesis, before = self.genesis, self._checkpoint

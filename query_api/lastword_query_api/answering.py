@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from lastword_projector.engine.decisions import standing_of
 from lastword_projector.engine.policies import POLICIES, policy_name
 from lastword_projector.engine.records import Entry, Record, same_value, sequence_in
 from lastword_projector.store.packing import StoredEntry
@@ -14,6 +15,7 @@ from lastword_schemas import jsontext
 from lastword_schemas.answers import (
     ActorAnswer,
     BranchAnswer,
+    Decider,
     Identity,
     InspectionRecord,
     Mark,
@@ -59,8 +61,8 @@ def policies_of(entries: Mapping[tuple[str, str], StoredEntry], registry: Regist
 
 
 def from_profile(entries: Mapping[tuple[str, str], StoredEntry]) -> Entries:
-    """What the profile has."""
-    return {at: Found(stored.entry, stored.projected_at) for at, stored in entries.items()}
+    """What the profile has, without what was withdrawn as a whole."""
+    return {at: Found(stored.entry, stored.projected_at) for at, stored in entries.items() if not stored.entry.is_void}
 
 
 def from_history(
@@ -72,15 +74,17 @@ def from_history(
     wanted: Container[tuple[str, str]] | None = None,
 ) -> Entries:
     """State(known_at, as_of): the fold of the records up to `known_at` whose source sequence is at most `as_of`; of the
-    scopes and keys that are wanted, or of all. Each folds by its policy."""
+    scopes and keys that are wanted, or of all. Each folds by its policy. Decisions obey `known_at` alone."""
     by_key: dict[tuple[str, str], list[Record]] = {}
-    for record in records:
+    records = list(records)
+    standing = standing_of(records, known_at=known_at)
+    for record in standing.counting(records):
         if counts_within(record, as_of=as_of, known_at=known_at):
             for part in record.parts():
                 at = part.scope, part.key or ""
                 if wanted is None or at in wanted:
                     by_key.setdefault(at, []).append(part)
-    folded = {at: POLICIES[policies(*at)].fold(found) for at, found in by_key.items()}
+    folded = {at: POLICIES[policies(*at)].fold(found, standing.resolves(*at)) for at, found in by_key.items()}
     return {at: Found(entry, None) for at, entry in folded.items() if entry is not None}
 
 
@@ -218,7 +222,8 @@ def _state(entry: Entry, moment: int) -> State:
 
 
 def _branches(found: Found, partition: int) -> list[BranchAnswer]:
-    """What stands side by side, the earliest first; then the deletes that may still end what is read late."""
+    """What stands side by side, the earliest first; then what was ended; then the deletes that may still end what is
+    read late."""
     entry, state = found.entry, found.entry.state
     if state is None:
         return []
@@ -226,14 +231,18 @@ def _branches(found: Found, partition: int) -> list[BranchAnswer]:
         BranchAnswer(
             operation="set",
             value=value_of(each.record),
-            current=same_value(each.record, entry.record),
+            current=by is None and same_value(each.record, entry.record),
             authority=AuthorityRank(each.record.authority).authority,
             source=_source_of(each.record, found.projected_at, partition),
             latest=sequence_in(each.latest),
             assertions=each.count,
             expires_at=None if each.expires_at is None else from_micros(each.expires_at),
+            ended_by=by,
         )
-        for each in state.branches
+        for each, by in [
+            *((each, None) for each in state.branches),
+            *((each.branch, decider(each.by, each.sequence)) for each in state.ended),
+        ]
     ]
     deletes = [
         BranchAnswer(
@@ -263,6 +272,11 @@ def _source_of(record: Record, projected_at: int | None, partition: int) -> Sour
         retired_by=retired_by_of(record),
         projected_at=None if projected_at is None else from_micros(projected_at * 1000),
     )
+
+
+def decider(event_id: bytes, sequence: int) -> Decider:
+    """The event that decided something."""
+    return Decider(event_id=str(uuid.UUID(bytes=event_id)), sequence=sequence)
 
 
 def source_time(recorded_at: int) -> datetime | None:

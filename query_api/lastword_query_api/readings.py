@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
+from lastword_projector.engine.decisions import standing_of
 from lastword_projector.engine.outcome import verdict_of
 from lastword_projector.engine.records import Record
 from lastword_projector.store.plans import EntriesRead, HistoryRead, StateRead
@@ -167,7 +168,8 @@ class Readings:
             and (part := record.part_of(scope, key)) is not None
         ]
         policies = await self.policies(asked.owner, checkpoint, [(scope, key)])
-        found = versions.versions(counting, policies(scope, key), resolved.moment)
+        standing = standing_of(records, known_at=resolved.known_at)
+        found = versions.versions((scope, key), counting, policies(scope, key), resolved.moment, standing)
         first = 0 if place is None else place.number
         more = None
         if len(found) > first + limit:
@@ -192,7 +194,8 @@ class Readings:
             and (resolved.as_of is None or record.source_sequence <= resolved.as_of)
         ]
         policies = await self.policies(asked.owner, checkpoint)
-        status_of = versions.statuses(within, policies, resolved.moment)
+        standing = standing_of(records, known_at=resolved.known_at)
+        status_of = versions.statuses(within, policies, resolved.moment, standing)
         wanted = [
             part
             for record in within
@@ -202,7 +205,7 @@ class Readings:
         first = 0 if place is None else place.number
         partition = checkpoint.genesis.partition
         shown = [
-            versions.event_answer(part, status_of[versions.place_of(part)], partition)
+            versions.event_answer(part, status_of[versions.place_of(part)], partition, standing)
             for part in wanted[first : first + limit]
         ]
         more = None

@@ -156,8 +156,16 @@ class Source(Answer):
     """When the profile was written; None in an answer from history."""
 
 
+class Decider(Answer):
+    """The event that decided it."""
+
+    event_id: str
+    sequence: int
+
+
 class BranchAnswer(_PerhapsWithValue):
-    """Under policy `branch`: a value that stands, or a delete that may still end what is read late."""
+    """Under policy `branch`: a value that stands or was ended by a resolve, or a delete that may still end what is read
+    late."""
 
     operation: Named[Literal["set", "delete"]]
     value: JsonValue = None
@@ -173,6 +181,8 @@ class BranchAnswer(_PerhapsWithValue):
     """How many there were. A copy of an event is none."""
     expires_at: Instant | None
     """When the last of them expires."""
+    ended_by: Decider | None = None
+    """The resolve that ended it; None: it stands."""
 
     def _has_value(self) -> bool:
         return self.operation == "set"
@@ -204,7 +214,8 @@ class InspectionRecord(Answer):
     """None if nothing was ever said."""
     selection: Selection
     branches: list[BranchAnswer] = Field(default_factory=list)
-    """Under policy `branch`: everything that stands, by source order, then deletes. Under `latest` nothing."""
+    """Under policy `branch`: everything that stands, by source order, then what resolves ended, then deletes. Under
+    `latest` nothing."""
 
 
 class Reading(Answer):
@@ -243,8 +254,12 @@ class EventStatus(StrEnum):
     EXPIRED = "expired"
     REFUSED = "refused"
     DUPLICATE = "duplicate"
+    ENDED = "ended"
+    """It was true and is not any more, by a resolve."""
+    WITHDRAWN = "withdrawn"
+    """It was wrong: it, or what it reads, was withdrawn."""
     RECORDED = "recorded"
-    """A turn."""
+    """A turn or a decision."""
 
 
 class EventAnswer(_PerhapsWithValue):
@@ -278,6 +293,14 @@ class EventAnswer(_PerhapsWithValue):
     """Other keys that are deleted together with a set."""
     retired_by: ScopedKey | None
     """Of such a delete: the key of the set, which is the event."""
+    names: list[str] | None
+    """Of a `withdraw` the events that were wrong; of a `resolve` the one that stands, then those that ended."""
+    withdraws: list[str] | None
+    """Of a set: the events that it withdraws."""
+    saw: int | None
+    """Of a decision: the position that it is based on, as a sequence."""
+    withdrawn_by: Decider | None
+    """Of what was withdrawn."""
 
     def _has_value(self) -> bool:
         return "value" in self.model_fields_set
@@ -286,19 +309,24 @@ class EventAnswer(_PerhapsWithValue):
 class Ended(Answer):
     """What ended a version."""
 
-    by: Named[Literal["set", "delete", "expiry"]]
+    by: Named[Literal["set", "delete", "expiry", "resolve", "withdraw"]]
+    """`withdraw`: it never was true. All others: it was true until then."""
     sequence: int | None
-    """Source sequence of the ending event; None for an expiry."""
+    """Source sequence of what took its place, or deleted or withdrew it; None for an expiry. Where several values stood
+    and somebody settled it later, what took its place is the first event of the value that was chosen."""
     event_id: str | None
     at: Instant | None
-    """The ending event's source time, or the time of expiry. None if a backfilled event ended it: before the log."""
+    """That event's source time, or the time of expiry. None if a backfilled event ended it: before the log."""
+    decided_by: Decider | None = None
+    """Where it was settled later: the resolve, or the set of more authority, that did."""
 
 
 class Version(_PerhapsWithValue):
     """A value (or a tombstone) and how long it applied, in source order."""
 
-    status: Named[Literal["current", "superseded", "deleted", "expired"]]
-    """`deleted`: ended by a tombstone. A tombstone that still stands is `current`."""
+    status: Named[Literal["current", "superseded", "deleted", "expired", "ended", "withdrawn"]]
+    """`deleted`: ended by a tombstone. `ended`: by a resolve. `withdrawn`: it never was true. A tombstone that still
+    stands is `current`."""
     operation: Named[Literal["set", "delete"]]
     value: JsonValue = None
     resolution_state: Named[Literal["resolved", "unresolved"]]

@@ -46,12 +46,18 @@ class Operation(StrEnum):
     SET = "set"
     DELETE = "delete"
     SAY = "say"
+    WITHDRAW = "withdraw"
+    """A decision: the named events were wrong and no longer count."""
+    RESOLVE = "resolve"
+    """A decision: of the named assertions of a key the first stands; the others ended."""
 
 
-PLANNED_OPERATIONS = frozenset({"add", "remove", "withdraw", "resolve", "erase"})
+DECISIONS = frozenset({Operation.WITHDRAW, Operation.RESOLVE})
+"""What is said about earlier events, by name."""
+
+
+PLANNED_OPERATIONS = frozenset({"add", "remove", "erase"})
 """Operations of envelope version 1 that this build does not support yet: refused at the door, waited at in the log."""
-PLANNED_FIELDS = frozenset({"withdraws", "names"})
-"""Fields of envelope version 1 that this build does not support yet."""
 
 
 def refusal(operation: Operation, role: Role, authority: Authority, *, candidate: bool) -> str | None:

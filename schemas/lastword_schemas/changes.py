@@ -13,12 +13,12 @@ VERSION: Final = 1
 CHANGE_NAMESPACE: Final = uuid.UUID("6f5a0a0e-6f0b-5c3c-9a55-6368616e6765")
 _NAMESPACE_BYTES: Final = CHANGE_NAMESPACE.bytes
 
-ChangeStatus = Literal["set", "deleted", "unresolved"]
-"""What a reader finds there after it: a value, a tombstone, or no single answer."""
+ChangeStatus = Literal["set", "deleted", "unresolved", "absent"]
+"""What a reader finds there after it: a value, a tombstone, no single answer, or nothing: all of it was withdrawn."""
 
 CHANGING: Final = frozenset({Effect.ADDED, Effect.UPDATED, Effect.DELETED, Effect.BRANCHED, Effect.CONFLICT})
 """The effects that make an entry another one. A restatement, a late event, a turn, a refused event and a duplicate
-leave what is read as it was."""
+leave what is read as it was. Decisions tell of the entries that they made others themselves."""
 
 
 class Change(Model):
@@ -39,7 +39,7 @@ class Change(Model):
     scope: str
     key: str
     effect: Effect
-    """`added`, `updated`, `deleted`, `branched` or `conflict`."""
+    """`added`, `updated`, `deleted`, `branched` or `conflict`; of what a decision changed `resolved` or `withdrew`."""
     status: ChangeStatus
     sequence: int
     """The event's own sequence: its place in the log."""

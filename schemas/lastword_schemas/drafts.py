@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field, JsonValue
 
-from lastword_schemas.authority import PLANNED_FIELDS, PLANNED_OPERATIONS, Authority, Operation, Role
+from lastword_schemas.authority import PLANNED_OPERATIONS, Authority, Operation, Role
 from lastword_schemas.authority import refusal as authority_refusal
 from lastword_schemas.envelope import (
     Actor,
@@ -20,9 +20,11 @@ from lastword_schemas.envelope import (
     ExpectedSequence,
     KeyText,
     MessageName,
+    Names,
     OwnerText,
     Quote,
     Retires,
+    Saw,
     ScopeText,
     Span,
     ThreadName,
@@ -51,17 +53,17 @@ class PositionNotAllowed(InvalidInput):
 
 
 class EventDraft(Model):
-    """A statement (`set`, `delete`) or a turn (`say`)."""
+    """A statement (`set`, `delete`), a turn (`say`) or a decision (`withdraw`, `resolve`)."""
 
-    operation: Literal["set", "delete", "say"]
+    operation: Literal["set", "delete", "say", "withdraw", "resolve"]
     owner: OwnerText
     scope: ScopeText
     key: KeyText | None = None
-    """Required, but on a turn."""
+    """Required, but on a turn and a `withdraw`."""
     value: JsonValue = None
     """Required on a `set`; null is a value."""
     text: TurnText | None = None
-    """Required on a turn."""
+    """Required on a turn; of a decision why it was made."""
     actor: Actor
     authority: Authority = Field(default=Authority.STATED, strict=False)
     confidence: float | None = Field(default=None, ge=0, le=1)
@@ -76,6 +78,12 @@ class EventDraft(Model):
     """Of a `set` or `delete`: it counts only if the entry of exactly this scope and key has this source sequence."""
     retires: Retires | None = None
     """Of a `set`: other keys that are deleted together with it."""
+    names: Names | None = None
+    """Of a `withdraw`: the events that were wrong. Of a `resolve`: the assertion that stands, then those that ended."""
+    withdraws: Names | None = None
+    """Of a `set`: events that it withdraws, visible together with it."""
+    saw: Saw | None = None
+    """Of a decision: `known_at` of the answer that it is based on."""
     backfill: Backfill | None = None
     """Of a `set` or `delete` from before this log, such as an import: it fills only what nothing else has touched.
     Among those of one key the greatest number is the latest."""
@@ -102,6 +110,8 @@ class CandidateDraft(Model):
     expires_at: Instant | None = None
     retires: Retires | None = None
     """Of a `set`: other keys that are deleted together with it, at its place in the order."""
+    withdraws: Names | None = None
+    """Of a `set`: other candidates that it withdraws: what was read before, and wrongly."""
 
 
 Draft = EventDraft | CandidateDraft
@@ -120,13 +130,11 @@ def read_draft(data: Any, kind: type[EventDraft] | type[CandidateDraft], *, at: 
             raise PositionNotAllowed(
                 f"{dot}{name} cannot be supplied: the log gives every event its place", field=dot + name
             )
-        if name in PLANNED_FIELDS:
-            raise NotYet(f"{dot}{name} is not supported yet", field=dot + name)
     operation = data.get("operation", "set" if kind is CandidateDraft else None)
     if isinstance(operation, str):
         if operation in PLANNED_OPERATIONS:
             raise NotYet(f"operation '{operation}' is not supported yet", field=f"{dot}operation")
-        known = ("set", "delete") if kind is CandidateDraft else ("set", "delete", "say")
+        known = ("set", "delete") if kind is CandidateDraft else ("set", "delete", "say", "withdraw", "resolve")
         if operation not in known:
             raise UnknownOperation(
                 f"operation {operation[:40]!a} is none of {', '.join(known)}", field=f"{dot}operation"

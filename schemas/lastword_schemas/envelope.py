@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from lastword_schemas import jsontext, limits
-from lastword_schemas.authority import Authority, Operation, Role
+from lastword_schemas.authority import DECISIONS, Authority, Operation, Role
 from lastword_schemas.errors import InvalidInput, TooLarge
 from lastword_schemas.identity import Owner, check_key, check_name, check_scope
 from lastword_schemas.ids import event_id_from
@@ -151,6 +151,13 @@ Backfill = Annotated[
         "anything that the log was told since",
     ),
 ]
+Names = Annotated[
+    list[EventId],
+    Field(min_length=1, max_length=limits.MAX_NAMES, description="event ids of earlier events of the owner"),
+]
+Saw = Annotated[
+    int, Field(ge=0, le=MAX_SEQUENCE, description="`known_at` of the answer that was looked at when deciding")
+]
 Retires = Annotated[
     list[ScopedKey],
     Field(max_length=limits.MAX_RETIRES, description="other keys of the owner that are deleted together with this set"),
@@ -163,7 +170,7 @@ class Body(Model):
     value: JsonValue = None
     """The value of a `set`: any JSON, null included."""
     text: TurnText | None = None
-    """The words of a turn."""
+    """The words of a turn; of a decision why it was made."""
     quote: Quote | None = None
     """The words of the source that a candidate reads its value from."""
 
@@ -182,7 +189,7 @@ class Envelope(Model):
     owner: OwnerText
     scope: ScopeText
     key: KeyText | None = None
-    """Absent on a turn."""
+    """Absent on a turn and on a `withdraw`."""
     operation: Operation = Field(strict=False)
     actor: Actor
     authority: Authority = Field(default=Authority.STATED, strict=False)
@@ -206,6 +213,12 @@ class Envelope(Model):
     """Of a conditional statement: it counts only if the entry of its scope and key has this source sequence."""
     retires: Retires | None = None
     """Of a set: deletes of other keys that are visible together with it."""
+    names: Names | None = None
+    """Of a `withdraw`: the events that were wrong. Of a `resolve`: the assertion that stands, then those that ended."""
+    withdraws: Names | None = None
+    """Of a set: events that it withdraws."""
+    saw: Saw | None = None
+    """Of a decision: the position that it is based on."""
     backfill: Backfill | None = None
     """Of a statement from before this log: its source sequence is 0, and this its ordinal."""
     kid: str = ""
@@ -230,17 +243,22 @@ class Envelope(Model):
     def _check_fit(self) -> None:
         has_value = "value" in self.body.model_fields_set
         operation = self.operation
-        is_turn, is_set = operation is Operation.SAY, operation is Operation.SET
+        is_turn, is_set, is_decision = operation is Operation.SAY, operation is Operation.SET, operation in DECISIONS
+        has_key = operation not in (Operation.SAY, Operation.WITHDRAW)
         backfilled = self.backfill is not None
         checks = (
-            (is_turn and self.key is not None, "key", "a turn has no key"),
-            (not is_turn and self.key is None, "key", f"a {operation} needs a key"),
+            (not has_key and self.key is not None, "key", f"a {'turn' if is_turn else operation} has no key"),
+            (has_key and self.key is None, "key", f"a {operation} needs a key"),
             (is_set and not has_value, "value", "a set needs a value (null is one)"),
             (not is_set and has_value, "value", f"a {operation} has no value"),
             (is_turn and self.body.text is None, "text", "a turn needs its text"),
-            (not is_turn and self.body.text is not None, "text", f"a {operation} has no text"),
+            (not (is_turn or is_decision) and self.body.text is not None, "text", f"a {operation} has no text"),
             (is_turn and self.thread is None, "thread", "a turn needs its thread"),
-            (is_turn and self.source_event_id is not None, "source_event_id", "a turn reads no other event"),
+            (
+                (is_turn or is_decision) and self.source_event_id is not None,
+                "source_event_id",
+                f"a {'turn' if is_turn else operation} reads no other event",
+            ),
             (self.source_receipt is not None and self.source_event_id is None, "source_receipt", "cites no event"),
             (self.source_event_id is not None and self.thread is not None, "thread", "a candidate's is its source's"),
             (self.source_event_id is not None and self.message is not None, "message", "a candidate's is its source's"),
@@ -256,12 +274,18 @@ class Envelope(Model):
                 "a backfill expects nothing",
             ),
             (backfilled and bool(self.retires), "retires", "a backfill retires nothing"),
+            (is_decision and self.names is None, "names", f"a {operation} names events"),
+            (not is_decision and self.names is not None, "names", f"a {operation} names no events"),
+            (not is_decision and self.saw is not None, "saw", "only a decision is based on what it saw"),
+            (bool(self.withdraws) and not is_set, "withdraws", "only a set withdraws others"),
+            (backfilled and bool(self.withdraws), "withdraws", "a backfill withdraws nothing"),
             (bool(self.kid), "kid", "sealed bodies are not supported yet"),
         )
         for wrong, field, message in checks:
             if wrong:
                 raise InvalidInput(f"{field}: {message}", field=field)
         self._check_retires()
+        self._check_names()
 
     def _check_retires(self) -> None:
         seen = {(self.scope, self.key)}
@@ -272,9 +296,16 @@ class Envelope(Model):
                 )
             seen.add((other.scope, other.key))
 
+    def _check_names(self) -> None:
+        for field, named in (("names", self.names), ("withdraws", self.withdraws)):
+            if named and (len(set(named)) < len(named) or self.event_id in named):
+                raise InvalidInput(f"{field} has an event twice, or the event itself", field=field)
+        if self.operation is Operation.RESOLVE and len(self.names or ()) < 2:
+            raise InvalidInput("names: a resolve names what stands and at least one that ended", field="names")
+
     @property
     def _is_statement(self) -> bool:
-        return self.operation is not Operation.SAY and not self.is_candidate
+        return self.operation in (Operation.SET, Operation.DELETE) and not self.is_candidate
 
     @property
     def is_candidate(self) -> bool:

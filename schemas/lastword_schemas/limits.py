@@ -22,6 +22,8 @@ MAX_QUOTE_LENGTH: Final = 4_096
 """Unicode code points of a candidate's quote."""
 MAX_RETIRES: Final = 16
 """Other keys that one `set` may retire."""
+MAX_NAMES: Final = 64
+"""Earlier events that one event may name, to withdraw them or to choose among them."""
 MAX_BACKFILL: Final = 999_999
 """The greatest place of a backfilled statement among those of its key."""
 MAX_EVENT_ID_LENGTH: Final = 256

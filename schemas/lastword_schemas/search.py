@@ -35,7 +35,7 @@ class Hit(Answer):
     """By the ranker; only of the hits of one answer is the greater one the nearer. Of equal ones the one with the newer
     source comes first."""
     fact: Fact
-    status: Named[Literal["current", "superseded", "deleted", "expired"]]
+    status: Named[Literal["current", "superseded", "deleted", "expired", "ended", "withdrawn"]]
     """Another one than `current` only where history was asked for: what has become of that value in its own scope."""
     resolution_state: Named[Literal["resolved", "unresolved"]]
     """`unresolved`: there are contradicting values, of which this is one."""

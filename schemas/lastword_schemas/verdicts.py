@@ -27,12 +27,17 @@ class Effect(StrEnum):
     DELETED = "deleted"
     """A tombstone."""
     LATE = "late"
-    """The entry's mark was already greater; under `branch`: it was already deleted or superseded. `sequences` has the
-    entry's source sequence and the event's."""
+    """The entry's mark was already greater; under `branch`: it was already deleted, superseded or ended. `sequences`
+    has the entry's source sequence and the event's. Or what it reads had been withdrawn: then the withdrawal's sequence
+    and the event's source sequence."""
     BRANCHED = "branched"
     """It stands beside something that says otherwise: the entry is unresolved."""
     CONFLICT = "conflict"
     """Another value with the very same mark: the entry is unresolved."""
+    RESOLVED = "resolved"
+    """A decision: of the named assertions one stands, the others ended."""
+    WITHDREW = "withdrew"
+    """A decision: the named events no longer count."""
 
 
 class Unresolved(StrEnum):
@@ -68,7 +73,7 @@ class Reason(StrEnum):
     SOURCE_LATER = "source-later"
     """The cited event stands later in the log."""
     SOURCE_IS_CANDIDATE = "source-is-candidate"
-    """A candidate cites a turn or a statement, never another candidate."""
+    """A candidate cites a turn or a statement, never another candidate or a decision."""
     SOURCE_REFUSED = "source-refused"
     """The cited event was itself refused."""
     QUOTE_NOT_AT_SPAN = "quote-not-at-span"
@@ -79,6 +84,15 @@ class Reason(StrEnum):
     """A candidate may not claim more authority than the statement that it cites."""
     AUTHORITY_TOO_LOW = "authority-too-low"
     """The `min_authority` of the key, or of one that the event retires, is higher."""
+    NAMED_MISSING = "named-missing"
+    """The owner has no event with a named id before this one."""
+    NAMED_REFUSED = "named-refused"
+    """A named event was itself refused."""
+    NAMED_NOT_ALLOWED = "named-not-allowed"
+    """This event may not name that one: a candidate withdraws candidates only; a resolve names sets of its own key,
+    which folds by `branch`."""
+    AUTHORITY_BELOW_NAMED = "authority-below-named"
+    """A decision needs at least the authority of what it withdraws or ends."""
     EXPECTED_SEQUENCE = "expected-sequence"
     """The entry's source sequence is not the `expected_sequence`, or the entry is unresolved."""
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lastword_schemas.authority import Authority
-from lastword_schemas.positions import Receipt
+from lastword_schemas.positions import Receipt, parse_receipt
 from tests.support.running import RunningLastword
 from tests.support.services import Broker
 
@@ -103,3 +103,83 @@ def test_however_late_a_reading_completes_the_answer_is_the_same(lastword: Runni
     record = lastword.value(owner, "employer")
     assert told(record) == ("deleted", None, "resolved", None)
     assert [branch["operation"] for branch in record["branches"]] == ["delete"]
+
+
+def versions_of(lastword: RunningLastword, owner: str, **boundary: Any) -> list[tuple[str, str, int | None]]:
+    """Value, status, and the source sequence at which it ended, of each version."""
+    asked = {"owner": owner, "scope": "global", "key": "employer", "view": "versions"}
+    found = lastword.get("/v1/history", **asked, **boundary).json()["versions"]
+    return [(one["value"], one["status"], one["ended"] and one["ended"]["sequence"]) for one in found]
+
+
+def decide(lastword: RunningLastword, owner: str, operation: str, *named: Receipt, **more: Any) -> dict[str, Any]:
+    """A person's decision; its receipt."""
+    draft = {"operation": operation, "owner": owner, "scope": "global", "names": [each.event_id for each in named]}
+    by_person = {"authority": "confirmed", "actor": {"service": "settings page", "role": "person"}}
+    answer = lastword.post("/v1/events", draft | by_person | more, wait="applied", wait_ms=20_000)
+    assert answer.status_code == 200, answer.text
+    receipt: dict[str, Any] = answer.json()["receipt"]
+    return receipt
+
+
+def test_acme_ended_when_globex_began_though_a_person_settles_that_much_later(
+    lastword: RunningLastword, owner: str
+) -> None:
+    turn_a, acme = heard(lastword, owner, "session A", ACME, "Acme")
+    turn_b, globex = heard(lastword, owner, "session B", GLOBEX, "Globex")
+    decision = decide(lastword, owner, "resolve", globex, acme, key="employer", text="she says so")
+
+    record = lastword.value(owner, "employer")
+    assert told(record) == ("set", "Globex", "resolved", None)
+    assert record["state"]["authority"] == "confirmed"
+    assert [(one["value"], one["ended_by"] and one["ended_by"]["sequence"]) for one in record["branches"]] == [
+        ("Globex", None),
+        ("Acme", decision["sequence"]),
+    ]
+    asked = {"owner": owner, "scope": "global", "key": "employer"}
+    was_acme, _ = lastword.get("/v1/history", **asked).json()["versions"]
+    assert (was_acme["start"], was_acme["status"]) == (turn_a.sequence, "ended")
+    ended = was_acme["ended"]
+    assert (ended["by"], ended["sequence"], ended["decided_by"]["sequence"]) == (
+        "resolve",
+        turn_b.sequence,
+        decision["sequence"],
+    )
+    assert told(lastword.value(owner, "employer", known_at=decision["sequence"] - 1))[2] == "unresolved"
+    assert told(lastword.value(owner, "employer", as_of=turn_a.sequence)) == ("set", "Acme", "resolved", None)
+    events = lastword.get("/v1/history", owner=owner).json()["events"]
+    assert [(one["status"], one["text"]) for one in events if one["operation"] == "resolve"] == [
+        ("recorded", "she says so")
+    ]
+
+    decide(lastword, owner, "withdraw", parse_receipt(decision["receipt"], field="receipt"))
+    assert told(lastword.value(owner, "employer")) == ("set", "Acme", "unresolved", "values_differ")
+
+
+def test_what_was_only_a_supposition_is_withdrawn_and_never_was_true(lastword: RunningLastword, owner: str) -> None:
+    turn_a, acme = heard(lastword, owner, "session A", ACME, "Acme")
+    turn_b, globex = heard(lastword, owner, "session B", "If I moved to Globex, what would change?", "Globex")
+    lastword.projected([acme, globex])
+    before = lastword.value(owner, "employer")
+
+    decision = decide(lastword, owner, "withdraw", globex, text="a supposition, no statement")
+
+    assert told(lastword.value(owner, "employer")) == ("set", "Acme", "resolved", None)
+    assert versions_of(lastword, owner) == [("Acme", "current", None), ("Globex", "withdrawn", decision["sequence"])]
+    assert told(lastword.value(owner, "employer", as_of=turn_b.sequence)) == ("set", "Acme", "resolved", None)
+    assert told(lastword.value(owner, "employer", known_at=decision["sequence"] - 1)) == told(before)
+    assert versions_of(lastword, owner, as_of=turn_a.sequence) == [("Acme", "current", None)]
+    again = lastword.candidates.set(
+        owner, "global", "employer", "Globex", source_event_id=turn_b, authority=Authority.INFERRED
+    )
+    lastword.projected([again])
+    assert told(lastword.value(owner, "employer")) == ("set", "Acme", "unresolved", "values_differ")
+
+    decide(lastword, owner, "withdraw", turn_b)
+    late = lastword.candidates.set(
+        owner, "global", "employer", "Globex Corp", source_event_id=turn_b, authority=Authority.INFERRED
+    )
+    lastword.projected([late])
+    assert told(lastword.value(owner, "employer")) == ("set", "Acme", "resolved", None)
+    outcome = lastword.get("/v1/outcomes", owner=owner, id=late.event_id).json()
+    assert (outcome["effect"], outcome["sequences"][1]) == ("late", turn_b.sequence)

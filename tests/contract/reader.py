@@ -143,6 +143,31 @@ class ReaderContract:
         assert values(now) == {TONE: None, THEME: "dark"}
         assert values(before) == {TONE: "brief"}
 
+    def test_a_state_at_a_boundary_obeys_the_decisions_that_were_known(self, kept: Store, scene: Scene) -> None:
+        """Over a history that is longer than what is read of it at once."""
+        log = scene.log
+        said = log.set(ADA, "tone", "brief")
+        wrong = [log.set(ADA, "tone", f"no {number}") for number in range(40)]
+        other = log.set(ADA, "theme", "dark")
+        withdrawn = log.withdraw(ADA, other, *wrong)
+        restored = log.withdraw(ADA, withdrawn)
+        scene.project()
+
+        def at(known_at: Receipt | None, as_of: Receipt | None = None) -> Any:
+            boundary = {
+                "as_of": as_of.sequence if as_of else None,
+                "known_at": known_at.sequence if known_at else None,
+            }
+            return values(self.ask(kept, lambda reader: reader.state_at(0, ADA, [TONE, THEME], **boundary)))
+
+        assert at(other) == {TONE: "no 39", THEME: "dark"}
+        assert at(withdrawn) == {TONE: "brief"}
+        assert at(withdrawn, as_of=wrong[3]) == {TONE: "brief"}
+        assert at(restored) == at(None) == {TONE: "no 39", THEME: "dark"}
+        assert at(restored, as_of=said) == {TONE: "brief"}
+        every = self.ask(kept, lambda reader: reader.entries(0, ADA))
+        assert set(every.entries) == {TONE, THEME}
+
     def test_the_last_record_within_the_boundary_comes_along_where_an_entry_can_expire(
         self, kept: Store, scene: Scene
     ) -> None:

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from lastword_projector.engine.decode import LogRecord
-from lastword_projector.engine.projection import FOLD_VERSION, Changes, DeadLetter, EventRef, KeyRef, Needs
+from lastword_projector.engine.known import EventRef, KeyRef, Needs, SourceRef
+from lastword_projector.engine.projection import FOLD_VERSION, Changes, DeadLetter
 from lastword_projector.engine.records import NO_MARK, Entry, Mark, Record
 from lastword_projector.store.ports import Checkpoint, CommitRefused, OtherProjection, Pending, Store
 from lastword_schemas.control import Genesis
@@ -359,6 +360,24 @@ class StoreContract:
         """One that stays is a late event or a refold; why it stays is no longer told apart."""
         self.refused(begun, begun.checkpoint(0), Write(TONE, sequence, before=mark(5)))
 
+    def test_what_a_decision_changed_may_fall_and_nothing_else_may(self, begun: Store) -> None:
+        fallen = changes(11, Write(TONE, 3, before=mark(5), with_record=False), Write(THEME, 10))
+        fallen.refolded.add(TONE)
+        commit(begun, checkpoint(10), fallen)
+        found = entries(begun, [TONE])[TONE]
+        assert found is not None
+        assert found.mark == mark(3)
+        again = changes(12, Write(TONE, 2, before=mark(3), with_record=False))
+        again.refolded.add(THEME)
+        with pytest.raises(CommitRefused):
+            commit(begun, checkpoint(11), again)
+
+    def test_an_entry_that_a_decision_changed_is_compared_too(self, begun: Store) -> None:
+        fallen = changes(11, Write(TONE, 3, before=mark(4), with_record=False))
+        fallen.refolded.add(TONE)
+        with pytest.raises(CommitRefused):
+            commit(begun, checkpoint(10), fallen)
+
     def test_another_log_is_refused(self, begun: Store) -> None:
         was = begun.checkpoint(0)
         for next_offset in (10, 11):  # also where its target happens to be the stored one
@@ -496,6 +515,19 @@ class StoreContract:
         assert of_key(kept) == [record(3), tone]
         assert of_key(kept, KeyRef(ADA, "project:x", "theme")) == [elsewhere]
         assert of_key(kept, THEME) == [moved]
+
+    def test_an_event_has_the_counting_candidates_that_cite_it(self, kept: Store) -> None:
+        def citing(sequence: int, source: int, verdict: str = "late") -> Record:
+            made = record(sequence, verdict=verdict)
+            return msgspec.structs.replace(made, source_event_id=uuid.UUID(int=source).bytes, cited_sequence=source)
+
+        turn = record(3, None, key=None, verdict="recorded")
+        read = [citing(4, 3), citing(6, 3, "refused"), citing(7, 5), citing(400, 3)]
+        others = [record(sequence) for sequence in range(8, 400)]
+        append(kept, [(ADA, each) for each in (turn, *read[:3], *others, read[3])] + [(BEN, citing(401, 3))])
+        source = SourceRef(ADA, turn.event_id, turn.sequence)
+        assert kept.citing(0, source, below=ALL) == [read[0], read[3]]
+        assert kept.citing(0, source, below=400) == [read[0]]
 
     @pytest.mark.parametrize(("below", "count"), [(0, 0), (3, 0), (4, 1), (9, 1), (10, 2), (12, 2), (13, 3)])
     def test_a_key_has_only_what_is_below(self, kept: Store, below: int, count: int) -> None:

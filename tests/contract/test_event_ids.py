@@ -9,7 +9,8 @@ import redis
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from lastword_projector.engine.projection import Changes, EventRef, Needs
+from lastword_projector.engine.known import EventRef, Needs
+from lastword_projector.engine.projection import Changes
 from lastword_projector.store import event_ids
 from lastword_projector.store.event_ids import RUN_LENGTH, EventIds, is_time_ordered
 from lastword_projector.store.names import Names

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 import pytest
 import redis
 
+from lastword_projector.engine.known import KeyRef, Needs
 from lastword_projector.engine.latest import fold
 from lastword_projector.engine.policies import POLICIES
-from lastword_projector.engine.projection import KeyRef, Needs
 from lastword_projector.engine.records import Entry, Record
 from lastword_projector.projector import PartitionProjector
 from lastword_projector.store import commits, plans

@@ -7,7 +7,8 @@ from typing import TypeVar
 import pytest
 import redis
 
-from lastword_projector.engine.projection import Changes, EventRef, KeyRef, Needs
+from lastword_projector.engine.known import EventRef, KeyRef, Needs, SourceRef
+from lastword_projector.engine.projection import Changes
 from lastword_projector.engine.records import Record, pack_record
 from lastword_projector.projector import PartitionProjector
 from lastword_projector.store import commits, plans
@@ -39,6 +40,7 @@ from tests.contract.store import (
     of_key,
     record,
 )
+from tests.model.deciding_logs import deciding_log
 from tests.model.logs import log_of, plan_of
 from tests.support.logs import ADA, BEN, START_MS, SentLetters, owners_of, project
 
@@ -73,6 +75,9 @@ class ForgetfulStore:
 
     def key_history(self, partition: int, ref: KeyRef, *, below: int) -> list[Record]:
         return self._again(lambda: self._store.key_history(partition, ref, below=below))
+
+    def citing(self, partition: int, source: SourceRef, *, below: int) -> list[Record]:
+        return self._again(lambda: self._store.citing(partition, source, below=below))
 
     def reset(self) -> None:
         self._store.reset()
@@ -327,8 +332,8 @@ class TestBeingEmptied:
 
 def test_the_store_in_redis_holds_what_that_in_memory_holds(redis_url: str) -> None:
     """Random logs in many batches: the same checkpoint, entries, event ids and histories, byte for byte."""
-    for seed in range(6):
-        log = log_of(plan_of(seed, 120))
+    for seed in range(9):
+        log = log_of(plan_of(seed, 120)) if seed % 3 else deciding_log(seed, 150)
         memory = project(log)
         store = RedisStore(redis_url, Names(f"seed-{seed}"))
         worker = PartitionProjector(log.genesis, store, SentLetters(), now_ms=lambda: START_MS)

@@ -189,6 +189,25 @@ def test_a_value_moves_to_another_scope_in_one_step(cli: Run, owner: str) -> Non
     assert "one argument" in cli("publish", owner, "theme", "x", "--retires", "theme").err
 
 
+def test_one_of_two_values_is_chosen_by_what_it_says_and_the_other_shown_as_ended(cli: Run, owner: str) -> None:
+    for employer in ("Acme", "Globex"):
+        cli("publish", owner, "employer", employer, "--authority", "inferred", "--role", "service")
+    assert "lastword resolve OWNER KEY VALUE" in cli("why", owner, "employer").out
+    assert cli("resolve", owner, "employer", "Initech").code == 1
+
+    chosen = cli("resolve", owner, "employer", "Globex", "--why", "she says so")
+
+    assert chosen.code == 0
+    assert "resolved" in chosen.out
+    assert cli("get", owner, "employer", "--json").json["state"]["value"] == "Globex"
+    assert "ended by the resolve" in " ".join(cli("why", owner, "employer").out.split())
+    decision = cli("history", owner, "--json").json["events"][-1]
+    assert (decision["text"], decision["saw"]) == ("she says so", decision["position"]["sequence"] - 1)
+
+    assert "withdrew" in cli("withdraw", owner, decision["event_id"]).out
+    assert cli("get", owner, "employer", "--json").json["state"]["resolution_state"] == "unresolved"
+
+
 def test_a_question_finds_what_applies(cli: Run, owner: str) -> None:
     cli("publish", owner, "travel.flight_time", "morning")
     receipt = receipt_of(cli("publish", owner, "travel.flight_time", "evening", "--json"))
@@ -239,7 +258,7 @@ def test_values_that_stand_side_by_side_are_all_told_until_one_is_confirmed(cli:
     assert "beside it" in unresolved
     assert "Globex, said by command-line, authority stated" in unresolved
     assert "2 times" in unresolved
-    assert "--authority confirmed" in unresolved
+    assert "lastword resolve OWNER KEY VALUE" in unresolved
     assert "Globex" in decided
     assert "beside it" not in decided
     assert "--authority confirmed" not in decided

@@ -228,6 +228,40 @@ def test_the_outcome_of_an_event_can_be_asked_for_by_receipt_and_by_id(ada: Memo
         ada.outcome(str(uuid.uuid4()))
 
 
+def test_of_values_that_stand_side_by_side_one_is_chosen_and_the_choice_taken_back(ada: Memory) -> None:
+    for employer in ("Acme", "Globex"):
+        turn = ada.say(thread=employer, text=f"I work at {employer}.")
+        ada.suggest("employer", employer, source=turn, applied=True)
+    assert ada.get("employer").status is Status.UNRESOLVED
+
+    with pytest.raises(InvalidInput, match=r'none of the values.*"Acme", "Globex"'):
+        ada.resolve("employer", "Initech")
+    choice = ada.resolve("employer", "Globex", why="she says so", authority="confirmed", role="person", applied=True)
+
+    assert ada.get("employer").value == "Globex"
+    assert [version.status for version in ada.history("employer")] == ["ended", "current"]
+    with pytest.raises(InvalidInput, match="no other value"):
+        ada.resolve("employer", "Globex")
+    with pytest.raises(Refused, match="authority"):
+        ada.withdraw(choice, applied=True)
+
+    ada.withdraw(str(choice), authority="confirmed", role="person")
+
+    assert ada.get("employer").status is Status.UNRESOLVED
+
+
+def test_a_set_corrects_what_never_was_true(ada: Memory) -> None:
+    wrong = ada.set("theme", "purple")
+    ada.set("theme", "dark", withdraws=[wrong])
+    assert [(version.value, version.status) for version in ada.history("theme")] == [
+        ("purple", "withdrawn"),
+        ("dark", "current"),
+    ]
+    only = ada.set("employer", "Acme")
+    ada.withdraw(only.event_id)
+    assert ada.get("employer").status is Status.ABSENT
+
+
 def test_the_same_event_id_is_one_event(ada: Memory) -> None:
     first = ada.set("theme", "dark", event_id="mine", applied=True)
     ada.set("theme", "light")

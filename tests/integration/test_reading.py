@@ -390,9 +390,15 @@ def test_versions_say_how_long_each_value_applied_and_what_ended_it(lastword: Ru
     ]
     assert [version["started_at"] for version in versions] == [times[0], times[2], times[4], times[5]]
     assert [version["ended"] for version in versions] == [
-        {"by": "set", "sequence": evening.sequence, "event_id": evening.event_id, "at": times[2]},
-        {"by": "delete", "sequence": deleted.sequence, "event_id": deleted.event_id, "at": times[4]},
-        {"by": "set", "sequence": noon.sequence, "event_id": noon.event_id, "at": times[5]},
+        {"by": "set", "sequence": evening.sequence, "event_id": evening.event_id, "at": times[2], "decided_by": None},
+        {
+            "by": "delete",
+            "sequence": deleted.sequence,
+            "event_id": deleted.event_id,
+            "at": times[4],
+            "decided_by": None,
+        },
+        {"by": "set", "sequence": noon.sequence, "event_id": noon.event_id, "at": times[5], "decided_by": None},
         None,
     ]
     assert versions[0]["source"] == {

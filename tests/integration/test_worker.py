@@ -311,7 +311,7 @@ def test_a_partition_with_a_record_of_a_newer_build_waits_and_healthz_says_so_wh
     waiting, other = owner_in(0), owner_in(1)
     body = {"event_id": str(uuid.uuid4()), "owner": waiting, "scope": "global", "actor": {"service": "tests"}}
     (newer,) = append(own, 0, json.dumps(body | {"v": 2, "operation": "forget"}).encode())
-    (planned,) = append(own, 2, json.dumps(body | {"v": 1, "operation": "withdraw"}).encode())
+    (planned,) = append(own, 2, json.dumps(body | {"v": 1, "operation": "erase"}).encode())
     (unknown,) = append(own, 3, json.dumps(body | {"v": 1, "operation": "frobnicate"}).encode())
     own.publisher.set(waiting, "global", "any", 1)
     own.publisher.set(waiting, "global", "any", 2)
@@ -334,7 +334,7 @@ def test_a_partition_with_a_record_of_a_newer_build_waits_and_healthz_says_so_wh
     assert f"waits at offset {newer}" in report["partitions"]["0"]["waits"]
     assert "envelope version 2" in report["partitions"]["0"]["waits"]
     assert f"waits at offset {planned}" in report["partitions"]["2"]["waits"]
-    assert "operation 'withdraw'" in report["partitions"]["2"]["waits"]
+    assert "operation 'erase'" in report["partitions"]["2"]["waits"]
     assert f"waits at offset {unknown}" in report["partitions"]["3"]["waits"]
     assert report["partitions"]["1"]["waits"] is None
     assert report["records_behind"] == 5

@@ -21,6 +21,8 @@ QUOTES = (None, (0, "no"), (5, "yes"), (10, "no"), (3, "🙂"), (4, "no"), (10, 
 OWNERS, SCOPES = (ADA, BEN), ("global", "project:Comet")
 VALUES: tuple[Any, ...] = ("no", "no", "yes", "yes", {"a": [], "b": {}}, {"b": {}, "a": []}, None)
 KEYS = (*("tone",) * 5, *("guess",) * 5, *("home",) * 7, "vow", "size", *("undeclared",) * 2)
+LIKELY = ("guess", "home")
+"""Keys whose sets seldom are refused."""
 BRANCH = {"policy": "branch"}
 SOME_KEYS = registry_of(tone={}, guess={"min_authority": "inferred"}, home=BRANCH)
 MORE_KEYS = registry_of(
@@ -78,6 +80,7 @@ class Move:
 
 
 KINDS = (
+    *("withdraw", "withdraw", "resolve", "resolve", "correction", "correction"),
     *("set", "set", "set", "delete", "delete", "say", "say", "say", "say", "retraction", "retraction"),
     *("backfill", "backfill", "backfill", "backfilled delete", "shifted copy"),
     *("reading",) * 8,
@@ -125,6 +128,9 @@ class Author:
         """Owner and receipt of every valid envelope."""
         self.last: dict[tuple[str, str, str], int] = {}
         """Sequence of the last statement of a key: refused or not, with or without readings and retirements since."""
+        self.readings: dict[str, list[str]] = {}
+        self.sets: dict[tuple[str, str, str], list[str]] = {}
+        """Ids of the sets of a key that most likely count, read ones too."""
         self.citable: dict[str, list[Receipt]] = {owner: [] for owner in OWNERS}
         """Turns and statements."""
 
@@ -140,21 +146,36 @@ class Author:
                 if move.pick % 3 == 0:
                     more |= {"expires_at": f"2026-05-0{1 + move.pick % 5}T12:00:00Z"}
                 self._said(owner, log.set(owner, move.key, move.value, **more), (common["scope"], move.key))
+            case "correction" if self._own(owner):
+                more |= {"withdraws": self._named(move, owner)}
+                self._said(owner, log.set(owner, move.key, move.value, **more), (common["scope"], move.key))
+            case "withdraw" if self._own(owner):
+                if move.weight:
+                    more |= {"authority": "confirmed", "role": "person"}
+                self._said(owner, log.withdraw(owner, *self._named(move, owner), **more))
+            case "resolve" if len(named := self._choice(move, owner)) > 1:
+                if move.weight:
+                    more |= {"authority": "confirmed", "role": "person"}
+                self._said(owner, log.resolve(owner, move.key if move.pick % 9 == 0 else "home", *named, **more))
             case "delete":
                 more |= self._condition(move, owner)
-                self._said(owner, log.delete(owner, move.key, **more), (common["scope"], move.key))
+                self._said(owner, log.delete(owner, move.key, **more), (common["scope"], move.key), is_set=False)
             case "backfill":
                 more |= {"backfill": move.pick % 3}
                 self._said(owner, log.set(owner, move.key, move.value, **more), (common["scope"], move.key))
             case "backfilled delete":
                 more |= {"backfill": move.pick % 3}
-                self._said(owner, log.delete(owner, move.key, **more), (common["scope"], move.key))
+                self._said(owner, log.delete(owner, move.key, **more), (common["scope"], move.key), is_set=False)
             case "shifted copy" if self.all:
                 self._shifted(move)
             case "say":
                 self._said(owner, log.say(owner, TEXT, **common))
             case "reading" | "retraction" | "late reading":
-                self.all.append((owner, self._read(move, owner, common)))
+                made = self._read(move, owner, common)
+                self.all.append((owner, made))
+                self.readings.setdefault(owner, []).append(made.event_id)
+                if move.kind != "retraction" and move.key in LIKELY and move.quote in QUOTES[:5] and move.pick % 12:
+                    self.sets.setdefault((owner, common["scope"], move.key), []).append(made.event_id)
             case "copy" if self.all:
                 first_owner, receipt = move.picked(self.all)
                 self.all.append((first_owner, log.copy(receipt)))
@@ -175,6 +196,22 @@ class Author:
             case "registry":
                 log.apply(move.picked(REGISTRIES))
 
+    def _own(self, owner: str) -> list[str]:
+        """The ids of all of an owner's events, first copies and others, refused ones too."""
+        return [receipt.event_id for whose, receipt in self.all if whose == owner]
+
+    def _named(self, move: Move, owner: str) -> list[str]:
+        """One or two ids, most often of sets and candidates that are still news."""
+        own = self._own(owner)
+        sets = [ident for at, said in self.sets.items() if at[0] == owner for ident in said[-2:]]
+        first = move.picked(sets if sets and move.pick % 4 else own[-4:])
+        return [first] if move.pick % 5 else list(dict.fromkeys([first, move.picked(own)]))
+
+    def _choice(self, move: Move, owner: str) -> list[str]:
+        """Ids of an owner's sets of `home`; now and then of anything."""
+        said = self.sets.get((owner, SCOPES[move.scope], "home"), []) if move.pick % 9 else self._own(owner)
+        return list(dict.fromkeys([move.picked(said), *said[-2:]])) if said else []
+
     def _shifted(self, move: Move) -> None:
         """A copy that has another place among what is backfilled; of what is not a reuse of its id."""
         _, receipt = move.picked(self.all)
@@ -183,10 +220,12 @@ class Author:
         with contextlib.suppress(InvalidInput):  # a turn, a candidate
             self.log.put(Envelope.read(data | {"backfill": move.pick % 4}))
 
-    def _said(self, owner: str, receipt: Receipt, of: tuple[str, str] | None = None) -> None:
+    def _said(self, owner: str, receipt: Receipt, of: tuple[str, str] | None = None, *, is_set: bool = True) -> None:
         self.all.append((owner, receipt))
         self.citable[owner].append(receipt)
         if of is not None:
+            if is_set and of[1] in LIKELY:
+                self.sets.setdefault((owner, *of), []).append(receipt.event_id)
             self.last[owner, *of] = receipt.sequence
 
     def _condition(self, move: Move, owner: str) -> dict[str, Any]:
@@ -215,6 +254,8 @@ class Author:
             more["authority"] = "stated"
         if move.kind != "retraction":
             more |= self._retires(move)
+            if move.pick % 8 == 0 and (read := self.readings.get(owner)):
+                more["withdraws"] = [move.picked(read)]
         return self.log.candidate(
             owner,
             move.key,

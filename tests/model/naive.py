@@ -16,8 +16,9 @@ from lastword_schemas.envelope import Envelope
 from lastword_schemas.errors import InvalidInput
 from lastword_schemas.identity import record_key
 from lastword_schemas.positions import parse_receipt
-from tests.model import naive_branch
+from tests.model import naive_branch, naive_decisions
 
+DECISIONS = ("withdraw", "resolve")
 RANKS = {"inferred": 1, "stated": 2, "confirmed": 3}
 NOT_CONTENT = {"published_at", "occurred_at", "source_receipt"}
 
@@ -42,8 +43,8 @@ class Heard:
     related: tuple[int, ...] | None = None
     retired: tuple[str, ...] | None = None
     """Of a set that counts and retires keys: the effect on each."""
-    policies: dict[str, str] = field(default_factory=dict)
-    """By key: the policy of an entry that began with this event."""
+    ended: Mark | None = None
+    """Of what a resolve ended: its mark."""
 
     @property
     def counts(self) -> bool:
@@ -87,9 +88,21 @@ class Heard:
         return jsontext.canonical(self.body["value"]) if self.header["operation"] == "set" else "(deleted)"
 
 
-def said_of(heard: Iterable[Heard], key: tuple[str, str, str]) -> list[Heard]:
-    """What the counting events say of one key: those of the key, and a delete for each that retires it."""
-    return [said for event in heard if event.counts for said in (event, *retirements(event)) if said.key == key]
+Key = tuple[str, str, str]
+
+
+def said_of(heard: Sequence[Heard], key: Key, as_of: int | None = None) -> list[Heard]:
+    """What the counting events say of one key, those that stand: of the key, and a delete for each that retires it."""
+    decisions = naive_decisions.withdrawing(heard)
+    said = [
+        part
+        for event in heard
+        if event.counts and event.key is not None and event.header["operation"] not in DECISIONS
+        if as_of is None or event.source_sequence <= as_of
+        for part in (event, *retirements(event))
+        if part.key == key and not naive_decisions.withdrawn_by(event, decisions)
+    ]
+    return naive_decisions.resolved(said, key, heard)
 
 
 def retirements(event: Heard) -> list[Heard]:
@@ -123,6 +136,8 @@ class Rules:
         self.ever: dict[str, str] = {}
         """The policy of every key that was ever declared: its first one."""
         self.takes_undeclared = False
+        self.began: dict[Key, str] = {}
+        """The policy under which an entry began."""
 
     def apply(self, registry: dict[str, Any]) -> None:
         before, self.declared = self.declared, {}
@@ -139,15 +154,26 @@ class Rules:
     def policy(self, key: str) -> str:
         return self.ever.get(key, "branch")
 
+    def policy_at(self, key: Key) -> str:
+        return self.began.get(key) or self.policy(key[2])
+
     def least(self, key: str) -> int:
         usual = "inferred" if self.policy(key) == "branch" else "stated"
         return RANKS[self.declared.get(key, {}).get("min_authority", usual)]
 
 
-def listen(records: Iterable[LogRecord], generation: int, log_id: str, partition: int = 0) -> list[Heard]:
+class Listened(list[Heard]):
     """Every event of a log with its verdict."""
-    heard: list[Heard] = []
-    rules = Rules()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rules = Rules()
+
+
+def listen(records: Iterable[LogRecord], generation: int, log_id: str, partition: int = 0) -> Listened:
+    """Every event of a log with its verdict."""
+    heard = Listened()
+    rules = heard.rules
     for record in records:
         if record.key == GENESIS_KEY.encode():
             continue
@@ -159,14 +185,17 @@ def listen(records: Iterable[LogRecord], generation: int, log_id: str, partition
             continue
         _judge(event, record.key, heard, rules, (log_id, partition))
         heard.append(event)
+        for key in {part.key for other in heard for part in (other, *retirements(other)) if part.counts} - {None}:
+            if key is not None and key not in rules.began and said_of(heard, key):
+                rules.began[key] = rules.policy(key[2])
     return heard
 
 
-def state(events: Sequence[Heard]) -> State | None:
-    """What applies of one key, from its counting events in any order but for the first, which says the policy."""
+def state(events: Sequence[Heard], policy: str = "latest") -> State | None:
+    """What applies of one key, from its counting events in any order."""
     if not events:
         return None
-    if policy(events) == "branch":
+    if policy == "branch":
         return naive_branch.state(events)
     marks = sorted({event.mark for event in events})
 
@@ -190,37 +219,19 @@ def state(events: Sequence[Heard]) -> State | None:
     )
 
 
-def current(said: Sequence[Heard], state: State) -> list[Heard]:
+def current(said: Sequence[Heard], state: State, policy: str) -> list[Heard]:
     """The events of a key that belong to what applies."""
-    if policy(said) == "branch":
+    if policy == "branch":
         return naive_branch.current(said)
     return [event for event in said if event.mark >= state.start]
 
 
-def policy(events: Sequence[Heard]) -> str:
-    """The policy of a key: that under which its entry began."""
-    first = min(events, key=lambda event: event.sequence)
-    return first.policies.get(first.header["key"], "latest")
-
-
-def states(heard: Iterable[Heard], *, known_at: int, as_of: int | None = None) -> dict[tuple[str, str, str], State]:
+def states(heard: Listened, *, known_at: int, as_of: int | None = None) -> dict[Key, State]:
     """State(known_at, as_of) of every key."""
-    heard = list(heard)
-    within: dict[tuple[str, str, str], list[Heard]] = {}
-    began: dict[tuple[str, str, str], str] = {}
-    for event in heard:
-        if event.counts and event.key is not None:
-            for part in (event, *retirements(event)):
-                began.setdefault(part.key or ("", "", ""), event.policies[part.header["key"]])
-        said = as_of is None or event.source_sequence <= as_of
-        if event.counts and event.key is not None and event.sequence <= known_at and said:
-            for part in (event, *retirements(event)):
-                if part.key is not None:
-                    within.setdefault(part.key, []).append(part)
-    for at, events in within.items():
-        for event in events:
-            event.policies = event.policies | {at[2]: began[at]}
-    return {key: found for key, events in within.items() if (found := state(events)) is not None}
+    known = [event for event in heard if event.sequence <= known_at]
+    keys = {part.key for event in known if event.counts for part in (event, *retirements(event))} - {None}
+    found = {key: state(said_of(known, key, as_of), heard.rules.policy_at(key)) for key in keys if key is not None}
+    return {key: each for key, each in found.items() if each is not None}
 
 
 def _hear(record: LogRecord, generation: int) -> Heard | None:
@@ -251,21 +262,38 @@ def _judge(event: Heard, kafka_key: bytes | None, heard: Sequence[Heard], rules:
             event.verdict, event.reason = "refused", "event-id-reused"
         return
     own = [other for other in heard if other.owner == event.owner and other.reason != "event-id-reused"]
-    event.reason = _problem(event, kafka_key, [other for other in own if other.verdict != "duplicate"], rules, log)
+    own = [other for other in own if other.verdict != "duplicate"]
+    event.reason = _problem(event, kafka_key, own, rules, log) or _named_problem(event, own, rules, heard)
     if event.reason is None and event.header["expected_sequence"] is not None and event.key is not None:
-        met = state(said_of(heard, event.key))
+        met = state(said_of(heard, event.key), rules.policy_at(event.key))
         if (met.pointer.source_sequence if met else 0) != event.header["expected_sequence"] or (met and met.unresolved):
             event.reason = "expected-sequence"
     event.verdict = "refused" if event.reason else "recorded"
-    if event.counts and event.key is not None:
-        event.policies = {part.header["key"]: rules.policy(part.header["key"]) for part in (event, *retirements(event))}
-        before = state(said_of(heard, event.key))
-        event.retired = tuple(
-            _effect(delete, said_of(heard, delete.key)) for delete in retirements(event) if delete.key
-        )
-        event.verdict = _effect(event, said_of(heard, event.key))
-        if event.verdict == "late" and before is not None:
-            event.related = (before.pointer.source_sequence, event.source_sequence)
+    if not event.counts:
+        return
+    if event.header["operation"] in DECISIONS:
+        event.verdict = {"withdraw": "withdrew", "resolve": "resolved"}[event.header["operation"]]
+    if event.key is None or event.verdict == "resolved":
+        return
+    withdrawal = naive_decisions.withdrawn_by(event, naive_decisions.withdrawing([*heard, event]))
+    if withdrawal is not None:
+        event.verdict, event.related = "late", (withdrawal.sequence, event.source_sequence)
+        event.retired = tuple("late" for _ in retirements(event))
+        return
+
+    def met_at(key: Key) -> list[Heard]:
+        """What stands of a key, once the event has withdrawn what it withdraws."""
+        return [said for said in said_of([*heard, event], key) if said.sequence != event.sequence]
+
+    before = state(met_at(event.key), rules.policy_at(event.key))
+    event.retired = tuple(
+        _effect(delete, met_at(delete.key), rules.policy_at(delete.key), [*heard, event])
+        for delete in retirements(event)
+        if delete.key
+    )
+    event.verdict = _effect(event, met_at(event.key), rules.policy_at(event.key), [*heard, event])
+    if event.verdict == "late" and before is not None:
+        event.related = (before.pointer.source_sequence, event.source_sequence)
 
 
 def _problem(
@@ -289,9 +317,6 @@ def _problem(
     if cites is not None and (problem := _citation_problem(event, cites, own, log)):
         event.source = None
         return problem
-    for key in [header["key"], *retired] if header["key"] is not None else []:
-        if event.rank < rules.least(key):
-            return "authority-too-low"
     return None
 
 
@@ -313,7 +338,7 @@ def _citation_problem(event: Heard, cites: str, own: Sequence[Heard], log: tuple
             return "source-missing"
     if source is None:
         return "source-missing"
-    if source.header and source.header["source_event_id"] is not None:
+    if source.header and (source.header["source_event_id"] is not None or source.header["operation"] in DECISIONS):
         return "source-is-candidate"
     if not source.counts:
         return "source-refused"
@@ -330,9 +355,34 @@ def _citation_problem(event: Heard, cites: str, own: Sequence[Heard], log: tuple
     return None
 
 
-def _effect(event: Heard, said: Sequence[Heard]) -> str:
-    before = state(said)
-    if policy(said or [event]) == "branch":
+def _named_problem(event: Heard, own: Sequence[Heard], rules: Rules, heard: Sequence[Heard]) -> str | None:
+    resolving = event.header["operation"] == "resolve"
+    for named in event.header["names"] or event.header["withdraws"] or []:
+        other = next((other for other in own if other.event_id == named), None)
+        if other is None:
+            return "named-missing"
+        if not other.counts:
+            return "named-refused"
+        if event.source is not None and other.source is None:
+            return "named-not-allowed"
+        if resolving and (other.header["operation"] != "set" or other.key != event.key):
+            return "named-not-allowed"
+        if event.rank < naive_decisions.rank_among(other, heard):
+            return "authority-below-named"
+    if resolving and event.key is not None and rules.policy_at(event.key) != "branch":
+        return "named-not-allowed"
+    retired = [other["key"] for other in event.header["retires"] or []]
+    for key in [event.header["key"], *retired] if event.key is not None else []:
+        if event.rank < rules.least(key):
+            return "authority-too-low"
+    return None
+
+
+def _effect(event: Heard, said: Sequence[Heard], policy: str, heard: Sequence[Heard] = ()) -> str:
+    before = state(said, policy)
+    if policy == "branch":
+        if event.key is not None:
+            event = naive_decisions.resolved([*said, event], event.key, heard)[-1]
         return naive_branch.effect(event, said)
     is_delete = event.header["operation"] == "delete"
     if before is None:

@@ -37,7 +37,7 @@ def standing(events: "Sequence[Heard]") -> "list[Heard]":
     found = [
         event
         for event in events
-        if not is_delete(event) and not superseded(event, events) and not deleted(event, events)
+        if not (is_delete(event) or event.ended or superseded(event, events) or deleted(event, events))
     ]
     return sorted(found, key=lambda event: (event.mark, event.event_id))
 
@@ -46,8 +46,9 @@ def why(events: "Sequence[Heard]") -> str | None:
     """Why there is no single answer."""
     stand = standing(events)
     if not stand:
-        last = max(event.mark for event in events)
-        return "equal_version_conflict" if any(not is_delete(one) and one.mark == last for one in events) else None
+        going = [event for event in events if not event.ended]
+        last = max(event.mark for event in going)
+        return "equal_version_conflict" if any(not is_delete(one) and one.mark == last for one in going) else None
     if len({event.says for event in stand}) > 1:
         firsts = [group[0] for group in groups(stand)]
         tied = any(one.mark == other.mark and one.says != other.says for one in firsts for other in firsts)
@@ -59,7 +60,7 @@ def why(events: "Sequence[Heard]") -> str | None:
 
 def tied(delete: "Heard", events: "Sequence[Heard]") -> bool:
     """Whether an assertion has the very same mark as a delete."""
-    return any(said.mark == delete.mark and not is_delete(said) for said in events)
+    return any(said.mark == delete.mark and not is_delete(said) and not said.ended for said in events)
 
 
 def expiry(group: "Sequence[Heard]") -> str | None:
@@ -101,8 +102,9 @@ def end(event: "Heard", events: "Sequence[Heard]") -> tuple[int, int, int]:
         other.mark
         for other in events
         if (is_delete(other) and other.mark >= event.mark and other.rank >= event.rank)
-        or (not is_delete(other) and other.mark > event.mark and other.rank > event.rank)
+        or (not event.ended and not is_delete(other) and other.mark > event.mark and other.rank > event.rank)
     ]
+    ending += [event.ended] if event.ended else []
     return min(ending, default=(2**60, 0, 0))
 
 
@@ -128,6 +130,11 @@ def state(events: "Sequence[Heard]") -> "State":
     else:
         pointer = first = deletes[-1]
     kept = [Kept(group[0].event_id, mark_of(*group[-1].mark), len(group), expiry(group)) for group in groups(stand)]
+    ended = [event for event in sorted(events, key=lambda one: (one.mark, one.event_id)) if event.ended]
+    kept += [
+        Kept(group[0].event_id, f"ended {mark_of(*group[-1].mark)}", len(group), expiry(group))
+        for group in groups(ended)
+    ]
     kept += [Kept(delete.event_id, "tied" if tied(delete, events) else "", 0) for delete in deletes]
     return State(pointer, first.mark, first.started_at, None, why(events) is not None, (why(events), *kept))
 

@@ -17,6 +17,7 @@ from lastword_projector.audit.choice import END, Range
 from lastword_projector.audit.compare import compare_entries, compare_history
 from lastword_projector.audit.recompute import Recomputed
 from lastword_projector.engine import branch
+from lastword_projector.engine.decisions import standing_of
 from lastword_projector.engine.decode import LogRecord
 from lastword_projector.engine.latest import fold, step
 from lastword_projector.engine.policies import POLICIES
@@ -36,6 +37,7 @@ from lastword_schemas.control import Genesis
 from lastword_schemas.model import from_micros, instant_text
 from lastword_schemas.positions import Receipt
 from tests.model import naive, naive_branch
+from tests.model.deciding_logs import deciding_logs
 from tests.model.logs import OWNERS, QUOTES, SCOPES, TEXT, Move, identifier, log_of, plans
 from tests.support.logs import ADA, UNSET, Log, SentLetters, Stores, project, recorded_at
 
@@ -69,14 +71,22 @@ def kept(entry: Entry) -> tuple[object, ...]:
     """What policy `branch` keeps, as the naive state tells it."""
     if entry.state is None:
         return ()
-    assert entry.mark == max(
-        [branch.latest for branch in entry.state.branches] + [each.record.mark for each in entry.state.tombstones]
-    )
+    marks = [branch.latest for branch in entry.state.branches] + [each.record.mark for each in entry.state.tombstones]
+    assert entry.mark == max(marks) or (entry.state.resolves and entry.mark > max(marks))
     return (
         branch.why(entry),
         *(
             naive_branch.Kept(each.record.event_id.hex(), each.latest, each.count, instant(each.expires_at))
             for each in entry.state.branches
+        ),
+        *(
+            naive_branch.Kept(
+                each.branch.record.event_id.hex(),
+                f"ended {each.branch.latest}",
+                each.branch.count,
+                instant(each.branch.expires_at),
+            )
+            for each in entry.state.ended
         ),
         *(
             naive_branch.Kept(each.record.event_id.hex(), "tied" if each.tied else "", 0)
@@ -110,7 +120,7 @@ def pack_entry(entry: Entry) -> bytes:
     return pack_head(entry, f"{0:013d}") + pack_record(entry.record)
 
 
-def listen(log: Log) -> list[naive.Heard]:
+def listen(log: Log) -> naive.Listened:
     genesis = log.genesis
     return naive.listen(log.records, genesis.generation, genesis.log_id, genesis.partition)
 
@@ -128,17 +138,19 @@ def profile(stores: Stores) -> dict[tuple[str, str, str], Entry]:
         for part in (record, *record.deletes())
         if part.key is not None
     }
-    return {at: entry for at, entry in found.items() if entry is not None}
+    return {at: entry for at, entry in found.items() if entry is not None and not entry.is_void}
 
 
 def packed(owner: str, entries: Entries) -> dict[tuple[str, str, str], bytes]:
     return {(owner, scope, key): pack_entry(found.entry) for (scope, key), found in entries.items()}
 
 
-@given(plans)
-@settings(max_examples=200, deadline=None)
-def test_every_verdict_is_the_naive_one(plan: list[Move]) -> None:
-    log = log_of(plan)
+logs = plans.map(log_of) | deciding_logs
+
+
+@given(logs)
+@settings(max_examples=300, deadline=None)
+def test_every_verdict_is_the_naive_one(log: Log) -> None:
     records = history(project(log, batch=7))
     ours = {
         (owner, record.sequence): (
@@ -168,10 +180,9 @@ def test_every_verdict_is_the_naive_one(plan: list[Move]) -> None:
     }
 
 
-@given(plans)
-@settings(max_examples=200, deadline=None)
-def test_the_profile_is_the_naive_state(plan: list[Move]) -> None:
-    log = log_of(plan)
+@given(logs)
+@settings(max_examples=300, deadline=None)
+def test_the_profile_is_the_naive_state(log: Log) -> None:
     ours = {at: told(entry) for at, entry in profile(project(log, batch=7)).items()}
     states = naive.states(listen(log), known_at=log.next_offset)
     for state in states.values():
@@ -179,10 +190,9 @@ def test_the_profile_is_the_naive_state(plan: list[Move]) -> None:
     assert ours == {at: told_naively(state) for at, state in states.items()}
 
 
-@given(plans, st.integers(0, 45), st.integers(0, 45))
-@settings(max_examples=200, deadline=None)
-def test_a_reading_within_boundaries_is_the_naive_state(plan: list[Move], known_at: int, as_of: int) -> None:
-    log = log_of(plan)
+@given(logs, st.integers(0, 45), st.integers(0, 45))
+@settings(max_examples=300, deadline=None)
+def test_a_reading_within_boundaries_is_the_naive_state(log: Log, known_at: int, as_of: int) -> None:
     stores = project(log)
     ours = {
         (owner, scope, key): told(found.entry)
@@ -193,15 +203,14 @@ def test_a_reading_within_boundaries_is_the_naive_state(plan: list[Move], known_
     assert ours == {at: told_naively(state) for at, state in states.items()}
 
 
-@given(plans)
-@settings(max_examples=100, deadline=None)
-def test_current_is_what_belongs_to_the_naive_states_version_key_by_key(plan: list[Move]) -> None:
-    log = log_of(plan)
+@given(logs)
+@settings(max_examples=200, deadline=None)
+def test_current_is_what_belongs_to_the_naive_states_version_key_by_key(log: Log) -> None:
     stores = project(log)
     ours = {
         (owner, *place)
         for owner, records in history(stores).items()
-        for place, status in versions.statuses(records, stores.policies(owner), 0).items()
+        for place, status in versions.statuses(records, stores.policies(owner), 0, standing_of(records)).items()
         if status is EventStatus.CURRENT
     }
     heard = listen(log)
@@ -209,14 +218,13 @@ def test_current_is_what_belongs_to_the_naive_states_version_key_by_key(plan: li
     assert ours == {
         (said.owner, said.sequence, *at[1:])
         for at, state in states.items()
-        for said in naive.current(naive.said_of(heard, at), state)
+        for said in naive.current(naive.said_of(heard, at), state, heard.rules.policy_at(at))
     }
 
 
-@given(plans, st.data())
-@settings(max_examples=150, deadline=None)
-def test_known_at_answers_as_a_replay_of_the_prefix(plan: list[Move], data: st.DataObject) -> None:
-    log = log_of(plan)
+@given(logs, st.data())
+@settings(max_examples=250, deadline=None)
+def test_known_at_answers_as_a_replay_of_the_prefix(log: Log, data: st.DataObject) -> None:
     known_at = data.draw(st.integers(0, log.next_offset - 1))
     prefix = copy.copy(log)
     prefix.records = [record for record in log.records if record.offset <= known_at]
@@ -228,10 +236,9 @@ def test_known_at_answers_as_a_replay_of_the_prefix(plan: list[Move], data: st.D
     assert recalled == {at: pack_entry(entry) for at, entry in profile(then).items()}
 
 
-@given(plans, sizes)
-@settings(max_examples=150, deadline=None)
-def test_batches_of_any_size_leave_the_same_bytes(plan: list[Move], batches: list[int]) -> None:
-    log = log_of(plan)
+@given(logs, sizes)
+@settings(max_examples=250, deadline=None)
+def test_batches_of_any_size_leave_the_same_bytes(log: Log, batches: list[int]) -> None:
     stores = Stores()
     worker = stores.open(log)
     for at, batch in enumerate(cut(log.records, batches)):
@@ -241,10 +248,9 @@ def test_batches_of_any_size_leave_the_same_bytes(plan: list[Move], batches: lis
     assert stores.snapshot(log) == project(log).snapshot(log)
 
 
-@given(plans, sizes, st.integers(1, 40))
-@settings(max_examples=150, deadline=None)
-def test_an_audit_recomputes_what_a_worker_projects(plan: list[Move], batches: list[int], most_records: int) -> None:
-    log = log_of(plan)
+@given(logs, sizes, st.integers(1, 40))
+@settings(max_examples=250, deadline=None)
+def test_an_audit_recomputes_what_a_worker_projects(log: Log, batches: list[int], most_records: int) -> None:
     stores = project(log)
     low, seen = 0, set[str]()
     while low < END:
@@ -314,7 +320,7 @@ def arrived_one_by_one(records: Sequence[Record]) -> Entry | None:
         stepped = BRANCH.step(entry, record)
         if stepped.entry is NEEDS_HISTORY:
             note("needs history")
-            stepped = BRANCH.refold(entry, record, records[:at])
+            stepped = BRANCH.refold(entry, record, records[:at], ())
         note(stepped.effect.value)
         expected = naive_branch.effect(heard_of(record), [heard_of(other) for other in records[:at]])
         assert stepped.effect.value == expected, [word_of(record) for record in records[: at + 1]]
@@ -355,7 +361,7 @@ def test_events_of_a_branching_key_in_any_order_leave_the_naive_state(said: list
     order.shuffle(arrived)
     entry = arrived_one_by_one(arrived)
     assert entry is not None
-    assert BRANCH.fold(records) == entry
+    assert BRANCH.fold(records, ()) == entry
     assert told(entry) == told_of_branch(records)
     assert unpack_entry(pack_head(entry, f"{0:013d}") + pack_record(entry.record)).entry == entry
 
@@ -370,14 +376,14 @@ def test_whatever_three_events_there_are_what_stands_does_not_depend_on_their_or
     ]
     for said in itertools.combinations_with_replacement(words, 3):
         records = [record_of(word, ident, 0) for ident, word in enumerate(said, 1)]
-        expected = BRANCH.fold(records)
+        expected = BRANCH.fold(records, ())
         assert expected is not None
         assert told(expected) == told_of_branch(records), said
         for arrived in itertools.permutations(records):
             entry = None
             for at, record in enumerate(arrived):
                 stepped = BRANCH.step(entry, record).entry
-                entry = BRANCH.fold(arrived[: at + 1]) if stepped is NEEDS_HISTORY else stepped
+                entry = BRANCH.fold(arrived[: at + 1], ()) if stepped is NEEDS_HISTORY else stepped
             assert entry == expected, said
 
 
@@ -448,7 +454,9 @@ readings = st.builds(
     st.lists(st.integers(0, SAID), max_size=2).map(tuple),
 )
 statements = st.lists(
-    st.sampled_from(["say", "say", "say", "set no", "set yes", "delete"]), min_size=SAID, max_size=SAID
+    st.sampled_from(["say", "say", "say", "set no", "set yes", "delete", "undo", "withdraw the first"]),
+    min_size=SAID,
+    max_size=SAID,
 )
 
 
@@ -465,8 +473,11 @@ def arrange(said: list[str], read: list[Reading], arrangement: int, seed: int, *
     done: dict[int, Receipt] = {}
     for slot, words in enumerate([*said, None]):
         at = 1000 * (slot + 1)
-        if words == "say":
+        if words == "say" or (words in ("undo", "withdraw the first") and not sources):
             sources.append(log.say(ADA, TEXT, at=at, event_id=identifier(slot)))
+        elif words in ("undo", "withdraw the first"):
+            named = sources[-1 if words == "undo" else 0]
+            sources.append(log.withdraw(ADA, named, at=at, event_id=identifier(slot)))
         elif words == "delete":
             sources.append(log.delete(ADA, "tone", at=at, event_id=identifier(slot)))
         elif words is not None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lastword_projector.engine.projection import EventRef, KeyRef, Needs
+from lastword_projector.engine.known import EventRef, KeyRef, Needs
 from lastword_projector.projector import PartitionProjector
 from lastword_projector.store.names import Names
 from lastword_projector.store.ports import CommitRefused
@@ -145,6 +145,37 @@ def a_condition_expects_the_source_of_a_reading() -> None:
     assert stores.verdict(aware) == "updated"
 
 
+def with_a_turn_goes_what_is_read_of_it() -> None:
+    log = Log()
+    turn = log.say(ADA, "brief")
+    log.candidate(ADA, "answer_detail", "brief", source=turn, quote="brief")
+    log.withdraw(ADA, turn)
+    log.candidate(ADA, "theme", "dark", source=turn, quote="brief")
+    stores = project(log)
+    detail = stores.entry(ADA, "answer_detail")
+    assert detail is None or detail.is_void
+    assert stores.entry(ADA, "theme") is None
+
+
+def a_withdrawal_that_is_withdrawn_restores() -> None:
+    log = Log()
+    withdrawal = log.withdraw(ADA, log.set(ADA, "theme", "dark"))
+    log.withdraw(ADA, withdrawal)
+    theme = project(log).entry(ADA, "theme")
+    assert theme is not None
+    assert not theme.is_void
+
+
+def a_withdrawal_brings_back_what_was_before() -> None:
+    log, stores = Log(), Stores()
+    log.set(ADA, "theme", "dark")
+    wrong = log.set(ADA, "theme", "pink")
+    stores.project(log)
+    log.withdraw(ADA, wrong)
+    stores.project(log)
+    assert stores.value(ADA, "theme") == "dark"
+
+
 # --- the bugs
 
 
@@ -190,6 +221,18 @@ def test_an_expected_sequence_of_the_log_is_caught() -> None:
 
 def test_an_expected_sequence_of_the_completion_is_caught() -> None:
     assert_caught(a_condition_expects_the_source_of_a_reading, planted.expected_sequence_of_the_completion)
+
+
+def test_a_withdrawal_that_forgets_what_was_read_is_caught() -> None:
+    assert_caught(with_a_turn_goes_what_is_read_of_it, planted.withdrawals_forget_readings)
+
+
+def test_a_withdrawal_for_ever_is_caught() -> None:
+    assert_caught(a_withdrawal_that_is_withdrawn_restores, planted.withdrawals_for_ever)
+
+
+def test_a_withdrawal_that_does_not_reach_the_profile_is_caught() -> None:
+    assert_caught(a_withdrawal_brings_back_what_was_before, planted.withdrawals_in_the_history_alone)
 
 
 def test_an_offset_committed_before_the_state_is_caught() -> None:

@@ -12,13 +12,14 @@ What the door refuses is refused here too; `Log.raw` writes an envelope past the
 
 import itertools
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from lastword_projector.engine.decode import Event, LogRecord, Malformed, decode
-from lastword_projector.engine.projection import DeadLetter, EventRef, KeyRef, Needs
+from lastword_projector.engine.known import EventRef, KeyRef, Needs
+from lastword_projector.engine.projection import DeadLetter
 from lastword_projector.engine.records import Entry, Record, pack_record
 from lastword_projector.projector import DeadLetters, PartitionProjector
 from lastword_projector.store.memory import MemoryStore
@@ -131,6 +132,14 @@ class Log:
         """A turn, of thread `t1` unless said otherwise."""
         return self._statement("say", owner, at, {"thread": "t1"} | more, text=text)
 
+    def withdraw(self, owner: str, *named: Receipt | str, at: int | None = None, **more: Any) -> Receipt:
+        """A decision that the named events (receipts or event ids) were wrong."""
+        return self._statement("withdraw", owner, at, more, names=ids_of(named))
+
+    def resolve(self, owner: str, key: str, *named: Receipt | str, at: int | None = None, **more: Any) -> Receipt:
+        """A decision that the first of the named assertions stands and the others ended."""
+        return self._statement("resolve", owner, at, more, key=key, names=ids_of(named))
+
     def candidate(
         self,
         owner: str,
@@ -177,6 +186,11 @@ class Log:
 
     def _put(self, draft: EventDraft | CandidateDraft, at: int | None) -> Receipt:
         return self.put(to_envelope(draft, event_id=event_id(next(self._ids)), published_at=PUBLISHED_AT), at=at)
+
+
+def ids_of(named: Iterable[Receipt | str]) -> list[str]:
+    """Event ids of receipts."""
+    return [each if isinstance(each, str) else each.event_id for each in named]
 
 
 class SentLetters(DeadLetters):

@@ -6,18 +6,20 @@ that hold for the product and fail with the bug.
 
 import copy
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from unittest import mock
 
 from msgspec.structs import replace
 
-from lastword_projector.engine import projection, records
+from lastword_projector.engine import deciding, decisions, projection, records
+from lastword_projector.engine.decisions import Standing
 from lastword_projector.engine.decode import Event
+from lastword_projector.engine.known import KeyRef
 from lastword_projector.engine.latest import step
 from lastword_projector.engine.policies import POLICIES
-from lastword_projector.engine.projection import Changes, KeyRef, Projection
-from lastword_projector.engine.records import Entry, Mark, Record
+from lastword_projector.engine.projection import Changes, Projection
+from lastword_projector.engine.records import Decided, Entry, Mark, Record
 from lastword_projector.engine.steps import Step
 from lastword_projector.engine.verdict import Refusal, judge_expected
 from lastword_projector.projector import PartitionProjector
@@ -31,7 +33,7 @@ from tests.support import logs
 
 Bug = Callable[[], AbstractContextManager[object]]
 
-CHECK_OF_THE_ENTRY = "if mark ~= ARGV[a + 1] or sub(ARGV[a + 2], 1, MARK_LENGTH) < mark then"
+CHECK_OF_THE_ENTRY = "if mark ~= ARGV[a + 1] or entry <= rising and sub(ARGV[a + 2], 1, MARK_LENGTH) < mark then"
 """What `commit.lua` compares before it sets."""
 
 
@@ -192,6 +194,32 @@ def whole_profile_replacement() -> AbstractContextManager[object]:
     return mock.patch.object(logs, "MemoryStore", Replacing)
 
 
+# --- decisions
+
+
+def withdrawals_forget_readings() -> AbstractContextManager[object]:
+    """What was read from a withdrawn event goes on to count."""
+
+    def instead(self: Standing, record: Record) -> Decided | None:
+        return self.withdrawn.get(record.event_id)
+
+    return mock.patch.object(Standing, "withdrawal_of", instead)
+
+
+def withdrawals_for_ever() -> AbstractContextManager[object]:
+    """Whatever was withdrawn once stays so, also where the withdrawal itself was withdrawn."""
+
+    def instead(given: Sequence[Decided]) -> dict[bytes, Decided]:
+        return {named: each for each in given for named in each.withdraws}
+
+    return mock.patch.object(decisions, "_withdrawn", instead)
+
+
+def withdrawals_in_the_history_alone() -> AbstractContextManager[object]:
+    """The entry stays as it was."""
+    return mock.patch.object(deciding, "_touched", return_value=[])
+
+
 # --- conditions and retired keys
 
 
@@ -214,7 +242,7 @@ def late_sets_retire_nothing() -> AbstractContextManager[object]:
     folds = Projection._fold
 
     def instead(self: Projection, owner: str, scope: str, key: str, made: Record) -> None:
-        entry = self._entry((owner, scope, key))
+        entry = self._known.entry((owner, scope, key))
         if entry is not None and made.mark < entry.mark:
             made.retires = None
         folds(self, owner, scope, key, made)

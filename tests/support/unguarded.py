@@ -24,9 +24,10 @@ from lastword_projector.worker.worker import Worker
 from lastword_schemas.control import Genesis
 from lastword_schemas.verdicts import Effect
 
-_COMPARE = """\
-    if mark ~= ARGV[a + 1] or sub(ARGV[a + 2], 1, MARK_LENGTH) < mark then return {'mark', ARGV[a]} end
-"""
+_COMPARE = (
+    "    if mark ~= ARGV[a + 1] or entry <= rising and sub(ARGV[a + 2], 1, MARK_LENGTH) < mark then "
+    "return {'mark', ARGV[a]} end\n"
+)
 
 
 def unguarded_script() -> str:

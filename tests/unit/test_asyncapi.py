@@ -21,7 +21,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 SCHEMA = Path(__file__).parents[1] / "support" / "asyncapi-3.0.0.schema.json.gz"
 """AsyncAPI's own, from the npm package @asyncapi/specs 6.11.1 (schemas/3.0.0-without-$id.json, Apache-2.0)."""
 DOCUMENT: dict[str, Any] = json.loads((DOCS / "asyncapi.json").read_text("utf-8"))
-EVENTS = ["set", "delete", "say", "candidate"]
+EVENTS = ["set", "delete", "say", "candidate", "withdraw", "resolve"]
 
 
 def payload_schema(message: str) -> jsonschema_rs.Draft7Validator:
@@ -59,9 +59,17 @@ def _errors(schema: Any) -> list[jsonschema_rs.ValidationError]:
 
 def test_its_examples_are_right_events_in_the_order_in_which_they_stand() -> None:
     payloads = [example(message) for message in EVENTS]
-    for number, payload in enumerate(payloads[:3]):
+    for number, payload in enumerate(payloads):
         payload["event_id"] = f"0190b3c8-1f2e-7abc-8def-00000000000{number}"
-    payloads[3]["source_event_id"] = payloads[2]["event_id"]
+    *_, delete, turn, candidate, withdrawal, choice = payloads
+    candidate["source_event_id"] = turn["event_id"]
+    withdrawal["names"] = [candidate["event_id"]]
+    said = [
+        example("set") | {"key": "work.employer", "event_id": f"0190b3c8-1f2e-7abc-8def-0000000000a{n}"} for n in (1, 2)
+    ]
+    choice["names"] = [event["event_id"] for event in said]
+    payloads[5:5] = said
+    assert delete["operation"] == "delete"
     records = [
         Produced(
             partition_for(payload["owner"], 24),
@@ -73,7 +81,7 @@ def test_its_examples_are_right_events_in_the_order_in_which_they_stand() -> Non
 
     report = check(records)
 
-    assert report.events == 4
+    assert report.events == 8
     assert report.findings == ()
 
 

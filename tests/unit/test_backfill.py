@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from lastword_projector.engine.decisions import ALL_STAND
 from lastword_projector.engine.records import Record
 from lastword_projector.store.ports import Checkpoint
 from lastword_query_api.answering import from_history, inspection, reading_of
@@ -111,7 +112,7 @@ def test_versions_begin_before_the_log_and_are_ended_by_what_was_said_in_it(log:
     imported = [log.set(ADA, "tone", value, backfill=place) for value, place in (("brief", 0), ("formal", 1))]
     said = log.set(ADA, "tone", "friendly")
     records: list[Record] = project(log).records(ADA)
-    found = versions(records, "latest", LATER)
+    found = versions(("global", "tone"), records, "latest", LATER, ALL_STAND)
     assert [version.value for version in found] == ["brief", "formal", "friendly"]
     assert [version.started_at for version in found[:2]] == [None, None]
     ends = [version.ended for version in found]

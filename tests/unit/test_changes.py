@@ -59,6 +59,21 @@ def test_what_leaves_the_answer_as_it_was_is_none() -> None:
     assert [changes(stores, said) for said in unchanging] == [[]] * 6
 
 
+def test_a_decision_tells_of_every_entry_that_it_made_another_one_and_how_that_reads_since() -> None:
+    log = Log()
+    log.set(ADA, "tone", "brief")
+    wrong = [log.set(ADA, "tone", "rude"), log.set(ADA, "theme", "pink")]
+    withdrawal = log.withdraw(ADA, *wrong)
+    correction = log.set(ADA, "tone", "warm", withdraws=[withdrawal.event_id])
+
+    told_of = [(one.key, one.effect, one.status, one.part, one.parts) for one in documents(log, withdrawal)]
+    assert told_of == [("tone", "withdrew", "set", 1, 2), ("theme", "withdrew", "absent", 2, 2)]
+    assert [(one.key, one.effect, one.status) for one in documents(log, correction)] == [
+        ("tone", "updated", "set"),
+        ("theme", "withdrew", "set"),
+    ]
+
+
 def test_two_values_with_the_very_same_mark_leave_the_entry_unresolved_until_another_one() -> None:
     log = Log()
     turn = log.say(ADA, "Brief or warm.")

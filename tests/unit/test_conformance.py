@@ -128,6 +128,10 @@ CITATIONS: dict[str, Callable[[Log], None]] = {
         log, log.set(ADA, "guess", 1, authority="inferred"), authority="stated"
     ),
     "expected-sequence": lambda log: void(log.set(ADA, "tone", 1, expected_sequence=7)),
+    "named-missing": lambda log: void(log.withdraw(ADA, str(uuid.uuid4()))),
+    "named-refused": lambda log: void(log.withdraw(ADA, log.set(ADA, "nobody.declared.this", 1))),
+    "named-not-allowed": lambda log: void(log.resolve(ADA, "tone", log.set(ADA, "tone", 1), log.set(ADA, "tone", 2))),
+    "authority-below-named": lambda log: void(log.withdraw(ADA, log.set(ADA, "tone", 1), authority="inferred")),
 }
 
 
@@ -142,7 +146,7 @@ def test_what_needs_the_events_before_is_found_in_a_log_that_is_read_from_its_be
     assert kind in kinds(checked(log))
 
 
-@pytest.mark.parametrize("kind", ["source-missing", "source-of-other-owner", "expected-sequence"])
+@pytest.mark.parametrize("kind", ["source-missing", "source-of-other-owner", "expected-sequence", "named-missing"])
 def test_it_is_no_finding_where_they_are_not_known_and_the_report_says_so(kind: str) -> None:
     log = Log()
     CITATIONS[kind](log)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from lastword_schemas import jsontext, limits
-from lastword_schemas.authority import PLANNED_FIELDS, PLANNED_OPERATIONS, Authority, Role
+from lastword_schemas.authority import PLANNED_OPERATIONS, Authority, Role
 from lastword_schemas.drafts import (
     ASSIGNED_BY_THE_LOG,
     CandidateDraft,
@@ -226,15 +226,6 @@ def test_an_operation_of_a_later_release_is_not_yet_supported(operation: str) ->
 
     assert isinstance(error, NotYet)
     assert (error.code, error.field) == ("not-yet", "operation")
-
-
-@pytest.mark.parametrize("field", sorted(PLANNED_FIELDS))
-@pytest.mark.parametrize("kind", [EventDraft, CandidateDraft])
-def test_a_field_of_a_later_release_is_not_yet_supported(field: str, kind: type[EventDraft | CandidateDraft]) -> None:
-    error = refuse((SET if kind is EventDraft else CANDIDATE) | {field: []}, kind)
-
-    assert isinstance(error, NotYet)
-    assert error.field == field
 
 
 @pytest.mark.parametrize("field", sorted(ASSIGNED_BY_THE_LOG))

@@ -8,20 +8,11 @@ from typing import Any
 import pytest
 
 from lastword_projector import projector as projector_module
-from lastword_projector.engine import projection as projection_module
+from lastword_projector.engine import known as known_module
 from lastword_projector.engine.decode import LogRecord
-from lastword_projector.engine.projection import (
-    Changes,
-    DeadLetter,
-    EventRef,
-    KeyRef,
-    Needs,
-    NotLoaded,
-    PartitionWaits,
-    Projection,
-    WrongGenesis,
-)
-from lastword_projector.engine.records import sequence_in
+from lastword_projector.engine.known import EventRef, KeyRef, Needs, NotLoaded
+from lastword_projector.engine.projection import Changes, DeadLetter, PartitionWaits, Projection, WrongGenesis
+from lastword_projector.engine.records import LEDGER, sequence_in
 from lastword_projector.projector import MAX_BYTES, MAX_EVENTS
 from lastword_projector.store.memory import MemoryStore, Settled
 from lastword_projector.store.ports import Checkpoint, CommitRefused, Loaded, OtherProjection
@@ -106,10 +97,9 @@ class TestWaiting:
         ("key", "value"),
         [
             (b"k", b'{"v":2}'),
-            (b"k", f'{{"v":1,"owner":"{ADA}","event_id":"{event_id(9)}","operation":"withdraw"}}'.encode()),
+            (b"k", f'{{"v":1,"owner":"{ADA}","event_id":"{event_id(9)}","operation":"erase"}}'.encode()),
             (b"k", f'{{"v":1,"owner":"{ADA}","event_id":"{event_id(9)}","operation":"frobnicate"}}'.encode()),
             (b"k", f'{{"v":1,"owner":"{ADA}","event_id":"{event_id(9)}","operation":""}}'.encode()),
-            (b"k", f'{{"v":1,"owner":"{ADA}","event_id":"{event_id(9)}","operation":"set","withdraws":[]}}'.encode()),
             (b"k", f'{{"v":1,"owner":"{ADA}","event_id":"{event_id(9)}","kid":"k1"}}'.encode()),
             (REGISTRY_KEY.encode(), b'{"control":"registry","v":2}'),
         ],
@@ -426,7 +416,7 @@ class TestNeeds:
         projection = Projection(0, log.genesis)
         needs = projection.needs([projection.read(record) for record in log.records])
         assert set(needs.events) == {EventRef(ADA, uuid.UUID(event_id(number)).bytes) for number in (1, 2)}
-        assert list(needs.entries) == [KeyRef(ADA, "global", "guess")]
+        assert list(needs.entries) == [(ADA, *LEDGER), KeyRef(ADA, "global", "guess")]
 
     def test_the_keys_that_a_set_retires_are_asked_for_beforehand(self, log: Log) -> None:
         log.set(ADA, "tone", "brief", retires=[{"scope": "global", "key": "theme"}])
@@ -464,7 +454,7 @@ class TestNeeds:
     def test_events_are_known_for_a_while_and_then_asked_for_again(
         self, log: Log, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(projection_module, "_MOST_EVENTS", 1)
+        monkeypatch.setattr(known_module, "_MOST_EVENTS", 1)
         log.set(ADA, "tone", "brief")
         projection = Projection(0, log.genesis)
         for record in log.records[:2]:
@@ -483,7 +473,7 @@ class TestNeeds:
     def test_what_was_folded_is_a_first_copy_also_where_it_is_among_the_older_events(
         self, log: Log, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(projection_module, "_MOST_EVENTS", 1)
+        monkeypatch.setattr(known_module, "_MOST_EVENTS", 1)
         first = log.set(ADA, "tone", "brief", event_id=event_id(1))
         log.set(ADA, "tone", "brief", event_id=event_id(1))
         projection = Projection(0, log.genesis)
@@ -499,7 +489,7 @@ class TestNeeds:
         assert (copied.verdict, copied.related) == ("duplicate", (first.sequence,))
 
     def test_entries_can_be_forgotten_between_commits(self, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(projection_module, "_MOST_ENTRIES", 2)
+        monkeypatch.setattr(known_module, "_MOST_ENTRIES", 2)
         for number in range(30):
             log.set(ADA, "tone", number % 3, scope=f"project:{number % 7}")
         stores = Stores()

@@ -14,7 +14,7 @@ from lastword_projector.audit.pace import Pace
 from lastword_projector.audit.recompute import Recomputed
 from lastword_projector.audit.report import Report
 from lastword_projector.audit.violations import Violation, What
-from lastword_projector.engine.records import Entry
+from lastword_projector.engine.records import LEDGER, Entry
 from lastword_projector.store import auditing, plans
 from lastword_projector.store.auditing import OwnerRead
 from lastword_projector.store.calls import together
@@ -165,7 +165,8 @@ class Pass:
         self._report.entries += len(expected)
         if self._on_entry is not None:
             for (scope, key), entry in expected.items():
-                self._on_entry(owner, scope, key, entry)
+                if (scope, key) != LEDGER:
+                    self._on_entry(owner, scope, key, entry)
 
     def _compare_history(self, owner: str, read: OwnerRead) -> None:
         expected, below = self._recomputed.of(owner), read.checkpoint.next_sequence

@@ -5,7 +5,8 @@ from typing import Final
 
 from lastword_projector.audit.choice import Choice, Range
 from lastword_projector.engine.decode import LogRecord, Malformed
-from lastword_projector.engine.projection import Changes, KeyRef, Needs, NotLoaded, Projection
+from lastword_projector.engine.known import KeyRef, Needs, NotLoaded
+from lastword_projector.engine.projection import Changes, Projection
 from lastword_projector.engine.reading import Read
 from lastword_projector.engine.records import Entry, Record, pack_record, unpack_record
 from lastword_projector.engine.upcasting import AS_WRITTEN, Upcasters
@@ -39,6 +40,11 @@ class OwnerState:
         """What the owner's counting events do to a key, in accepted order."""
         parts = (unpack_record(packed).part_of(scope, key) for packed in self.records.values())
         return [part for part in parts if part is not None]
+
+    def citing(self, event_id: bytes) -> list[Record]:
+        """The owner's counting candidates that cite an event, in accepted order."""
+        records = (unpack_record(packed) for packed in self.records.values())
+        return [record for record in records if record.counts and record.source_event_id == event_id]
 
     def places_of_keys(self, sequences: Sequence[int]) -> dict[tuple[str, str], dict[int, Record]]:
         """By scope and key the places, in a history of these sequences, of counting events; with those events."""
@@ -141,7 +147,8 @@ class Recomputed:
             if (state := owners.get(owner)) is not None:
                 entries[owner, scope, key] = state.entries.get((scope, key))
         histories = {KeyRef(*ref): self.of(ref.owner).of_key(ref.scope, ref.key) for ref in needs.histories}
-        self._projection.load(events, entries, histories)
+        citing = {ref: self.of(ref.owner).citing(ref.event_id) for ref in needs.citing}
+        self._projection.load(events, entries, histories, citing)
 
     def _keep(self, changes: Changes) -> None:
         owners = self.owners

@@ -2,11 +2,12 @@
 
 An assertion (a `set`) or a delete is superseded by a later assertion of strictly higher authority; an assertion is
 ended by a delete at or above its mark whose authority is not below its own. What is neither stands. Of equal values by
-one authority only the earliest is kept, with the mark of the last: restatements are evidence, not versions.
+one authority only the earliest is kept, with the mark of the last: restatements are evidence, not versions. Where a
+resolve acts on a key it is folded anew each time.
 """
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 
 from msgspec.structs import replace
@@ -14,6 +15,8 @@ from msgspec.structs import replace
 from lastword_projector.engine.records import (
     Branch,
     Branches,
+    Decided,
+    Ended,
     Entry,
     Mark,
     Record,
@@ -22,6 +25,7 @@ from lastword_projector.engine.records import (
     same_value,
     sequence_in,
 )
+from lastword_projector.engine.resolving import Resolved, resolved
 from lastword_projector.engine.steps import NEEDS_HISTORY, NeedsHistory, Step
 from lastword_schemas.authority import AuthorityRank
 from lastword_schemas.verdicts import Effect, Unresolved
@@ -30,29 +34,73 @@ from lastword_schemas.verdicts import Effect, Unresolved
 def step(entry: Entry | None, record: Record) -> Step:
     """Fold one counting `set` or `delete` into the entry of its key."""
     state = Branches() if entry is None or entry.state is None else entry.state
+    if state.resolves:
+        return Step(Effect.UPDATED, NEEDS_HISTORY)
     after = _with_tombstone(state, record) if record.is_delete else _with_assertion(state, record)
     if after is NEEDS_HISTORY:
         return Step(Effect.UPDATED, NEEDS_HISTORY)
     return _step(entry, _entry(after), record)
 
 
-def refold(entry: Entry | None, record: Record, history: Iterable[Record]) -> Step:
+def refold(entry: Entry | None, record: Record, history: Iterable[Record], resolves: Sequence[Decided] = ()) -> Step:
     """The same where the entry alone does not tell: with all counting events of the key before this one."""
-    after = fold([*history, record])
+    after = fold([*history, record], resolves)
     if after is None:
         raise AssertionError("a fold of events has an entry")
     return _step(entry, after, record)
 
 
-def fold(records: Iterable[Record]) -> Entry | None:
-    """The entry of one key from its counting events, in any order; None if there are none."""
+def fold(records: Iterable[Record], resolves: Sequence[Decided] = ()) -> Entry | None:
+    """The entry of one key from its counting events, in any order, and the resolves of it that count, in accepted
+    order; None if there are no events."""
+    if resolves:
+        return _resolved_entry(resolved(records, resolves))
+    state = _folded(records)
+    return _entry(state) if state.branches or state.tombstones else None
+
+
+def _folded(records: Iterable[Record]) -> Branches:
     state = Branches()
     for record in sorted(records, key=lambda record: (record.mark, record.event_id)):
         after = _with_tombstone(state, record) if record.is_delete else _with_assertion(state, record)
         if after is NEEDS_HISTORY:
             raise AssertionError("events in the order of their marks fold one by one")
         state = after
-    return _entry(state) if state.branches or state.tombstones else None
+    return state
+
+
+def _resolved_entry(said: Resolved) -> Entry | None:
+    """The entry of a key that resolves acted on. Its mark is the greatest of all that counts, what ended included."""
+    state = _folded(said.standing)
+    if not (state.branches or state.tombstones):
+        return None
+    entry = _entry(state)
+    if not said.acting:
+        return entry
+    by = {record.event_id: decided for record, decided in said.ended}
+    ended = [
+        Ended(each, by[each.record.event_id].event_id, by[each.record.event_id].sequence)
+        for each in _grouped(record for record, _ in said.ended)
+    ]
+    mark = max([entry.mark, *(each.branch.latest for each in ended), *(record.mark for record in said.standing)])
+    return replace(
+        entry,
+        mark=mark,
+        state=replace(state, ended=tuple(ended), resolves=tuple(each.event_id for each in said.acting)),
+    )
+
+
+def _grouped(records: Iterable[Record]) -> Iterator[Branch]:
+    """By value and authority, in the order of the earliest."""
+    found: dict[tuple[str, int], Branch] = {}
+    for record in sorted(records, key=_place):
+        says = canonical_value(record.value or b""), record.authority
+        if (known := found.get(says)) is None:
+            found[says] = Branch(record, record.mark, 1, record.expires_at)
+        else:
+            expiry = later(known.expires_at, record.expires_at)
+            found[says] = Branch(known.record, record.mark, known.count + 1, expiry)
+    yield from found.values()
 
 
 def is_told(entry: Entry, oldest: int) -> bool:

@@ -6,6 +6,7 @@ from typing import Literal
 from urllib.parse import quote
 
 import msgspec
+from msgspec import structs
 
 from lastword_projector.engine.records import Record
 from lastword_schemas.changes import CHANGING, VERSION, ChangeStatus, change_id
@@ -35,6 +36,8 @@ class Changed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """ms since 1970."""
     part: int = 1
     parts: int = 1
+    status: str | None = None
+    """Where the effect does not tell it."""
 
 
 class ToldChange(msgspec.Struct, gc=False):
@@ -46,7 +49,7 @@ class ToldChange(msgspec.Struct, gc=False):
     scope: str
     key: str
     effect: str
-    status: ChangeStatus
+    status: str
     sequence: int
     source_sequence: int
     event_id: str
@@ -60,10 +63,17 @@ class ToldChange(msgspec.Struct, gc=False):
 
 def changes_of(owner: str, record: Record) -> Sequence[Changed]:
     """What the event of a record changed, key by key."""
-    if record.retires is None:
+    if record.retires is None and record.decision is None:
         return (_changed(owner, record, 1, 1),) if record.verdict in _CHANGING else ()
     changing = [part for part in record.parts() if part.verdict in _CHANGING]
-    return [_changed(owner, part, number, len(changing)) for number, part in enumerate(changing, 1)]
+    decided = record.decision.changed if record.decision is not None and record.counts else ()
+    parts = len(changing) + len(decided)
+    found = [_changed(owner, part, number, parts) for number, part in enumerate(changing, 1)]
+    effect = Effect.RESOLVED if record.verdict == Effect.RESOLVED else Effect.WITHDREW
+    for number, (scope, key, status) in enumerate(decided, len(changing) + 1):
+        whole = _changed(owner, record, number, parts)
+        found.append(structs.replace(whole, scope=scope, key=key, effect=effect.value, status=status))
+    return found
 
 
 def _changed(owner: str, record: Record, part: int, parts: int) -> Changed:
@@ -93,7 +103,7 @@ def told(log_id: str, changed: Changed) -> bytes:
             scope,
             key,
             changed.effect,
-            _STATUS.get(changed.effect, "set"),
+            _STATUS.get(changed.effect, "set") if changed.status is None else changed.status,
             sequence,
             changed.source_sequence,
             f"{event[:8]}-{event[8:12]}-{event[12:16]}-{event[16:20]}-{event[20:]}",

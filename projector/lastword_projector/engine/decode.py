@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
+from lastword_projector.engine.records import Decision
 from lastword_schemas import jsontext, limits
-from lastword_schemas.authority import PLANNED_FIELDS, PLANNED_OPERATIONS, Authority, Operation, Role, refusal
+from lastword_schemas.authority import DECISIONS, PLANNED_OPERATIONS, Authority, Operation, Role, refusal
 from lastword_schemas.control import GENESIS_KEY, REGISTRY_KEY, Genesis, RegistryRecord, parse_control
 from lastword_schemas.envelope import VERSION
 from lastword_schemas.errors import InvalidInput
@@ -78,18 +79,21 @@ class Event(msgspec.Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     expires_at: str | None = None
     expected_sequence: int | None = None
     retires: tuple[ScopedKey, ...] | None = None
+    names: tuple[str, ...] | None = None
+    withdraws: tuple[str, ...] | None = None
+    saw: int | None = None
     backfill: int | None = None
     kid: str = ""
 
     @property
     def id(self) -> bytes:
         """The event id's 16 bytes."""
-        return bytes.fromhex(self.event_id.replace("-", ""))
+        return _id_bytes(self.event_id)
 
     @property
     def source_id(self) -> bytes | None:
         """Of a candidate: the 16 bytes of the cited event's id."""
-        return None if self.source_event_id is None else bytes.fromhex(self.source_event_id.replace("-", ""))
+        return None if self.source_event_id is None else _id_bytes(self.source_event_id)
 
     @property
     def retired_keys(self) -> tuple[tuple[str, str], ...] | None:
@@ -97,10 +101,24 @@ class Event(msgspec.Struct, forbid_unknown_fields=True, frozen=True, gc=False):
         return tuple((other.scope, other.key) for other in self.retires) if self.retires else None
 
     @property
+    def decision(self) -> Decision | None:
+        """What it says about earlier events; None if nothing."""
+        if self.names is self.withdraws is None:
+            return None
+        named = tuple(map(_id_bytes, self.names or ()))
+        if self.operation is Operation.RESOLVE:
+            return Decision(resolves=named, saw=self.saw)
+        return Decision(withdraws=named or tuple(map(_id_bytes, self.withdraws or ())), saw=self.saw)
+
+    @property
     def value(self) -> bytes | None:
         """The value's JSON text; None where there is none."""
         value = self.body.value
         return None if value is msgspec.UNSET else bytes(value)
+
+
+def _id_bytes(event_id: str) -> bytes:
+    return bytes.fromhex(event_id.replace("-", ""))
 
 
 class Malformed(msgspec.Struct, frozen=True, gc=False):
@@ -134,6 +152,7 @@ _LAST_YEAR = 9999
 _CONTROL_KEYS = frozenset({GENESIS_KEY.encode(), REGISTRY_KEY.encode()})
 _OPERATIONS = frozenset(operation.value for operation in Operation)
 _SET, _DELETE = Operation.SET, Operation.DELETE
+_STATEMENTS = (_SET, _DELETE)
 _LITERALS = frozenset({b"true", b"false", b"null"})
 
 
@@ -183,10 +202,14 @@ def _check(event: Event) -> None:
     elif operation is _DELETE:
         if event.key is None or body.text is not None:
             raise _misfit(event, "key" if event.key is None else "text")
+    elif operation in DECISIONS:
+        _check_decision(event)
     elif event.key is not None or event.thread is None or event.source_event_id is not None:
         raise _misfit(event, "key, thread or source_event_id")
     else:
         _check_length("text", body.text or "", limits.MAX_TEXT_LENGTH)
+    if event.names is not None or event.withdraws is not None or event.saw is not None:
+        _check_names(event)
     if event.source_event_id is not None:
         _check_citation(event)
     elif event.source_receipt is not None or event.span is not None or body.quote is not None:
@@ -222,9 +245,34 @@ def _check_citation(event: Event) -> None:
         _check_length("quote", event.body.quote, limits.MAX_QUOTE_LENGTH)
 
 
+def _check_decision(event: Event) -> None:
+    if (event.key is None) is (event.operation is Operation.RESOLVE) or event.source_event_id is not None:
+        raise _misfit(event, "key or source_event_id")
+    if event.body.text is not None:
+        _check_length("text", event.body.text, limits.MAX_TEXT_LENGTH)
+    least = 2 if event.operation is Operation.RESOLVE else 1
+    if len(event.names or ()) < least:
+        raise InvalidInput(f"names has fewer than {least} events", field="names")
+
+
+def _check_names(event: Event) -> None:
+    is_decision = event.operation in DECISIONS
+    if not is_decision and (event.names is not None or event.saw is not None):
+        raise _misfit(event, "names or saw")
+    if event.withdraws is not None and event.operation is not _SET:
+        raise _misfit(event, "withdraws")
+    if event.saw is not None and not 0 <= event.saw <= MAX_SEQUENCE:
+        raise InvalidInput("saw is no sequence", field="saw")
+    named = event.names if event.withdraws is None else event.withdraws
+    if named is None or not 0 < len(named) <= limits.MAX_NAMES or len({event.event_id, *named}) <= len(named):
+        raise InvalidInput("names or withdraws has no, too many or the same events, or the event itself", field="names")
+    for event_id in named:
+        _uuid(event_id)
+
+
 def _check_condition(event: Event) -> None:
     if (expected := event.expected_sequence) is not None and (
-        event.operation is Operation.SAY or event.source_event_id is not None or not 0 <= expected <= MAX_SEQUENCE
+        event.operation not in _STATEMENTS or event.source_event_id is not None or not 0 <= expected <= MAX_SEQUENCE
     ):
         raise _misfit(event, "expected_sequence")
     retired = event.retired_keys or ()
@@ -240,10 +288,10 @@ def _check_condition(event: Event) -> None:
 def _check_backfill(event: Event, ordinal: int) -> None:
     if not 0 <= ordinal <= limits.MAX_BACKFILL:
         raise InvalidInput(f"backfill is not between 0 and {limits.MAX_BACKFILL}", field="backfill")
-    if event.operation is Operation.SAY or event.source_event_id is not None:
+    if event.operation not in _STATEMENTS or event.source_event_id is not None:
         raise _misfit(event, "backfill")
-    if event.expected_sequence is not None or event.retires:
-        raise _misfit(event, "expected_sequence or retires")
+    if event.expected_sequence is not None or event.retires or event.withdraws:
+        raise _misfit(event, "expected_sequence, retires or withdraws")
 
 
 def _check_value(value: msgspec.Raw | msgspec.UnsetType) -> None:
@@ -333,8 +381,6 @@ def salvage(value: bytes, problem: str) -> Malformed | Undecodable | Newer:
     if isinstance(operation := data.get("operation"), str) and operation not in _OPERATIONS:
         named = f"operation '{operation}'" if operation in PLANNED_OPERATIONS else "an operation"
         return Newer(f"{named}, which this build does not know")
-    if planned := PLANNED_FIELDS & data.keys():
-        return Newer(f"field '{min(planned)}', which this build does not support")
     if isinstance(kid := data.get("kid"), str) and kid:
         return Newer("a sealed body, which this build does not support")
     return Malformed(event_id, str(owner), problem)

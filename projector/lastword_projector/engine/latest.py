@@ -4,11 +4,11 @@ One pure function, `step`, folds one more event into an entry whatever the order
 enough; where it is not, `step` says `NEEDS_HISTORY` and `fold` over the key's events gives the entry.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from lastword_projector.engine.records import NO_MARK, Entry, Mark, Record, same_value, sequence_in
+from lastword_projector.engine.records import NO_MARK, Decided, Entry, Mark, Record, same_value, sequence_in
 from lastword_projector.engine.steps import NEEDS_HISTORY, NeedsHistory, Step
 from lastword_schemas.verdicts import Effect, Unresolved
 
@@ -25,16 +25,18 @@ def step(entry: Entry | None, record: Record) -> Step:
     return Step(Effect.LATE, _late(entry, record, mark), (entry.record.source_sequence, record.source_sequence))
 
 
-def refold(entry: Entry | None, record: Record, history: Iterable[Record]) -> Step:
+def refold(entry: Entry | None, record: Record, history: Iterable[Record], resolves: Sequence[Decided] = ()) -> Step:
     """The same where the entry alone does not tell: with all counting events of the key before this one."""
+    del resolves  # there are none
     refolded = fold([*history, record])
     if refolded is None:
         raise AssertionError("a fold of events has an entry")
     return step(entry, record)._replace(entry=refolded)
 
 
-def fold(records: Iterable[Record]) -> Entry | None:
+def fold(records: Iterable[Record], resolves: Sequence[Decided] = ()) -> Entry | None:
     """The entry of one key from its counting events, in any order; None if there are none."""
+    del resolves  # nothing stands side by side
     entry: Entry | None = None
     for record in sorted(records, key=lambda record: (record.mark, record.event_id)):
         folded = step(entry, record).entry

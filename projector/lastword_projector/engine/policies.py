@@ -5,11 +5,11 @@ says `NEEDS_HISTORY`, and then `refold` does; `fold` makes the entry of all of a
 one by one is what `fold` makes of them together.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from lastword_projector.engine import branch, latest
-from lastword_projector.engine.records import Entry, Record
+from lastword_projector.engine.records import Decided, Entry, Record
 from lastword_projector.engine.steps import Step
 from lastword_schemas.registry import Registry
 from lastword_schemas.verdicts import Unresolved
@@ -20,10 +20,12 @@ class Policy(NamedTuple):
 
     step: Callable[[Entry | None, Record], Step]
     """What one counting event does to the entry of its key."""
-    refold: Callable[[Entry | None, Record, Iterable[Record]], Step]
-    """The same where the entry alone does not tell: with all counting events of the key before that one."""
-    fold: Callable[[Iterable[Record]], Entry | None]
-    """The entry of one key from its counting events, in any order; None if there are none."""
+    refold: Callable[[Entry | None, Record, Iterable[Record], Sequence[Decided]], Step]
+    """The same where the entry alone does not tell: with all counting events of the key before that one, and the
+    resolves of it that count."""
+    fold: Callable[[Iterable[Record], Sequence[Decided]], Entry | None]
+    """The entry of one key from its counting events, in any order, and the resolves of it that count; None if there are
+    no events."""
     is_told: Callable[[Entry, int], bool]
     """Whether events with a source sequence of at most the one given could not change an entry that was folded from
     all newer ones."""

@@ -5,15 +5,17 @@ A `Projection` knows what it was given and what it made of it since; where an ev
 last commit is in `changes`, ready for the stores.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from lastword_projector.engine.deciding import Deciding, changed, decide, standing_in, with_changes
 from lastword_projector.engine.decode import Event, LogRecord, Malformed, Newer, Undecodable
 from lastword_projector.engine.keys import Keys, compile_registry
-from lastword_projector.engine.policies import policy_of
+from lastword_projector.engine.known import KeyRef, Known, SourceRef
+from lastword_projector.engine.policies import policy_name, policy_of
 from lastword_projector.engine.reading import Read, RecordReader
-from lastword_projector.engine.records import NO_MARK, Entry, Mark, Record
+from lastword_projector.engine.records import LEDGER, NO_MARK, Decision, Entry, Mark, Record
 from lastword_projector.engine.steps import NEEDS_HISTORY, NeedsHistory, Step
 from lastword_projector.engine.upcasting import AS_WRITTEN, Upcasters
 from lastword_projector.engine.verdict import (
@@ -22,9 +24,11 @@ from lastword_projector.engine.verdict import (
     judge_citation,
     judge_event,
     judge_expected,
+    judge_named,
+    judge_resolvable,
     same_content,
 )
-from lastword_schemas.authority import Role
+from lastword_schemas.authority import Operation, Role
 from lastword_schemas.control import Genesis, RegistryRecord
 from lastword_schemas.errors import InvalidInput, LastwordError
 from lastword_schemas.registry import Registry
@@ -32,50 +36,6 @@ from lastword_schemas.verdicts import Effect, Reason
 
 FOLD_VERSION = 1
 """Version of verdict and fold; a namespace holds the work of exactly one."""
-_MOST_ENTRIES = 50_000
-"""Entries of one partition that are held in memory."""
-_MOST_EVENTS = 500
-"""Events of one partition that are held in memory, twice so many at most: a candidate is most often of a turn that was
-just folded, and a retry of an event likewise."""
-
-
-class EventRef(NamedTuple):
-    """An event of an owner, by id."""
-
-    owner: str
-    event_id: bytes
-
-
-class KeyRef(NamedTuple):
-    """An entry of an owner."""
-
-    owner: str
-    scope: str
-    key: str
-
-
-@dataclass(frozen=True, slots=True)
-class Needs:
-    """What folding an event may ask for."""
-
-    events: Sequence[tuple[str, bytes]] = ()
-    """Each an `EventRef`, or a tuple that is equal to it."""
-    entries: Sequence[tuple[str, str, str]] = ()
-    """Each a `KeyRef`, or a tuple that is equal to it."""
-    histories: Sequence[KeyRef] = ()
-
-    def parts(self, most: int) -> "Iterator[Needs]":
-        """The same events and entries in parts of at most `most` each."""
-        for first in range(0, max(len(self.events), len(self.entries)), most):
-            yield Needs(self.events[first : first + most], self.entries[first : first + most])
-
-
-class NotLoaded(Exception):
-    """Folding needs something that was not loaded."""
-
-    def __init__(self, needs: Needs) -> None:
-        super().__init__(needs)
-        self.needs = needs
 
 
 class PartitionWaits(LastwordError):
@@ -111,6 +71,8 @@ class Changes:
     """The *next* offset to be read."""
     entries: dict[tuple[str, str, str], tuple[Mark, Entry]] = field(default_factory=dict)
     """By owner, scope and key: the mark that the fold started from (empty where there was no entry), the entry now."""
+    refolded: set[tuple[str, str, str]] = field(default_factory=set)
+    """Those of them that a decision changed: their marks may be lower than before."""
     events: list[tuple[tuple[str, bytes], int]] = field(default_factory=list)
     """First copies: owner and event id, and the sequence."""
     records: list[tuple[str, Record]] = field(default_factory=list)
@@ -141,71 +103,32 @@ class Projection:
         self._reader = RecordReader(genesis, upcasters)
         self.read = self._reader.read
         """Read a record of the partition, whatever has been folded: see `RecordReader`."""
-        self._events: dict[tuple[str, bytes], Record | None] = {}
-        self._older_events: dict[tuple[str, bytes], Record | None] = {}
-        self._entries: dict[tuple[str, str, str], Entry | None] = {}
-        self._histories: dict[tuple[str, str, str], list[Record]] = {}
+        self._known = Known()
+        self.needs = self._known.needs
+        """What reads will surely ask for and is not there yet."""
+        self.forget_events = self._known.forget_events
+        """Drop the older ones of the events that were loaded or folded: the store will be asked again."""
 
     @property
     def next_offset(self) -> int:
         """The *next* offset to be read."""
         return self.changes.next_offset
 
-    def needs(self, reads: Iterable[Read]) -> Needs:
-        """What these will surely ask for and is not there yet; loading it beforehand saves round trips."""
-        events: dict[tuple[str, bytes], None] = {}
-        entries: dict[tuple[str, str, str], None] = {}
-        known_events, older_events, known_entries = self._events, self._older_events, self._entries
-        for read in reads:
-            if (made := read.made) is not None:
-                owner, scope, key = place = read.place
-                if (ref := (owner, made.event_id)) not in known_events and ref not in older_events:
-                    events[ref] = None
-                if (source := made.source_event_id) is not None:
-                    ref = (owner, source)
-                    if ref not in known_events and ref not in older_events:
-                        events[ref] = None
-                if key is not None and place not in known_entries:
-                    entries[owner, scope, key] = None
-                for other in made.retires or ():
-                    if (at := (owner, *other)) not in known_entries:
-                        entries[at] = None
-            elif isinstance(item := read.item, Malformed):
-                events[item.owner, item.event_id] = None
-        return Needs(list(events), list(entries))
-
     def load(
         self,
         events: Mapping[tuple[str, bytes], Record | None] | None = None,
         entries: Mapping[tuple[str, str, str], Entry | None] | None = None,
         histories: Mapping[KeyRef, list[Record]] | None = None,
+        citing: Mapping[SourceRef, list[Record]] | None = None,
     ) -> None:
         """Take what the store has. What was folded since is newer and stays; so do histories' items since then."""
-        for event_ref, record in (events or {}).items():
-            self._events.setdefault(event_ref, record)
-        for key_ref, entry in (entries or {}).items():
-            self._entries.setdefault(key_ref, entry)
-        for key_ref, records in (histories or {}).items():
-            stored = {record.sequence for record in records}
-            self._histories[key_ref] = records + [
-                part
-                for owner, record in self.changes.records
-                if owner == key_ref.owner and record.sequence not in stored
-                if (part := record.part_of(key_ref.scope, key_ref.key)) is not None
-            ]
+        self._known.load(events or {}, entries or {}, histories or {}, citing or {}, self.changes.records)
 
     def take_changes(self) -> Changes:
         """What was folded since the last call; it is going to be committed, and counts as stored from here on."""
         changes, self.changes = self.changes, Changes(self.changes.next_offset)
-        self._histories.clear()
-        if len(self._entries) > _MOST_ENTRIES:
-            self._entries.clear()
+        self._known.committed()
         return changes
-
-    def forget_events(self) -> None:
-        """Drop the older ones of the events that were loaded or folded: the store will be asked again."""
-        if len(self._events) >= _MOST_EVENTS:
-            self._events, self._older_events = {}, self._events
 
     def apply(self, read: Read) -> Record | None:
         """Fold the next record; its history item if it is an event.
@@ -257,95 +180,126 @@ class Projection:
     def _event(self, read: Read, event: Event, made: Record) -> Record:
         owner, scope, key = read.place
         ref = (owner, made.event_id)
-        if (first := self._first_copy(ref)) is not None:
+        if (first := self._known.first_copy(ref)) is not None:
             if first.sequence == made.sequence:
                 return first  # the store is ahead of the checkpoint, which was set back: it is in there already
             return self._copy(event, made, first)
         refusal = (
             judge_event(event, read.key_matches, self.keys)
             or (None if made.source_event_id is None else self._cite(event, made, read.record.offset))
+            or (None if made.decision is None else self._name(event, made, made.decision))
             or judge_authority(event, made.authority, self.keys)
             or (None if made.expected_sequence is None else self._expect(event, made.expected_sequence))
         )
         if refusal is not None:
             _refuse(made, refusal)
-        elif key is None:
+        elif made.decision is None and key is None:
             made.verdict = _RECORDED
+        elif made.decision is not None or (made.is_candidate and self._known.entry((owner, *LEDGER)) is not None):
+            self._fold_among_decisions(owner, made)
         else:
-            self._fold(owner, scope, key, made)
+            self._fold(owner, scope, key or "", made)
         return self._keep(ref, made)
 
-    def _fold(self, owner: str, scope: str, key: str, made: Record) -> None:
-        """Fold an event and the deletes that it brings: all of it, or nothing where something is not loaded."""
+    def _fold(self, owner: str, scope: str, key: str, made: Record, deciding: Deciding | None = None) -> None:
+        """Fold an event and the deletes that it brings, after what it decides: all of it, or nothing where something is
+        not loaded."""
         ref = (owner, scope, key)
-        stepped = self._step(ref, made)
+        stepped = self._step(ref, made, deciding)
+        deletes = [((owner, part.scope, part.key or ""), part) for part in made.deletes()] if made.retires else []
+        steps = [self._step(at, part, deciding) for at, part in deletes]
+        if deciding is not None:
+            self._put_decided(owner, deciding)
+        for (at, part), done in zip(deletes, steps, strict=True):
+            part.verdict = done.effect._value_
+            self._put(at, part, done.entry)
         if made.retires:
-            self._retire(owner, made)
+            made.retired = tuple(part.verdict for _, part in deletes)
         made.verdict, made.related = stepped.effect._value_, stepped.related
         self._put(ref, made, stepped.entry)
 
-    def _retire(self, owner: str, made: Record) -> None:
-        deletes = [((owner, part.scope, part.key or ""), part) for part in made.deletes()]
-        steps = [self._step(ref, part) for ref, part in deletes]
-        for (ref, part), stepped in zip(deletes, steps, strict=True):
-            part.verdict = stepped.effect._value_
-            self._put(ref, part, stepped.entry)
-        made.retired = tuple(part.verdict for _, part in deletes)
+    def _fold_among_decisions(self, owner: str, made: Record) -> None:
+        """Fold a decision, a set that brings one, or a candidate of an owner who has decisions."""
+        deciding = None if made.decision is None else decide(self._known, owner, made, self.keys.registry)
+        standing = deciding.standing if deciding else standing_in(self._known.entry((owner, *LEDGER)))
+        withdrawal = standing.withdrawal_of(made)
+        if made.operation in _DECISIONS or withdrawal is not None:
+            made.verdict = _DECISIONS.get(made.operation, _LATE)
+            if withdrawal is not None:
+                made.related = (withdrawal.sequence, made.source_sequence)
+                made.retired = None if made.retires is None else (_LATE,) * len(made.retires)
+                self._known.forget_histories((owner, part.scope, part.key or "") for part in made.parts())
+            if deciding is not None:
+                self._put_decided(owner, deciding)
+        else:
+            self._fold(owner, made.scope, made.key or "", made, deciding)
+        if deciding is not None:
+            with_changes(made, changed(deciding, made.parts()))
 
-    def _step(self, ref: tuple[str, str, str], record: Record) -> Step:
+    def _put_decided(self, owner: str, deciding: Deciding) -> None:
+        self._put((owner, *LEDGER), None, deciding.ledger)
+        for ref, entry in deciding.entries.items():
+            if entry != deciding.before[ref]:
+                self._put(ref, None, entry)
+                self.changes.refolded.add(ref)
+
+    def _step(self, ref: tuple[str, str, str], record: Record, deciding: Deciding | None = None) -> Step:
         """What an event does to an entry; an entry that alone does not tell is folded anew."""
-        entry = self._entry(ref)
+        known, entry = self._known, self._known.entry(ref)
+        if deciding is not None:
+            entry = deciding.entries.get(ref, entry)
         policy = policy_of(entry, ref[2], self.keys.registry)
+        if entry is not None and entry.is_void:
+            entry = None
         stepped = policy.step(entry, record)
         if stepped.entry is not NEEDS_HISTORY:
             return stepped
-        if ref not in self._histories:
-            raise NotLoaded(Needs(histories=[KeyRef(*ref)]))
-        return policy.refold(entry, record, self._histories[ref])
+        ledger = (ref[0], *LEDGER)
+        known.require(histories=[ref], entries=[ledger])
+        standing = deciding.standing if deciding else standing_in(known.entry(ledger))
+        return policy.refold(entry, record, standing.counting(known.history(ref)), standing.resolves(*ref[1:]))
 
-    def _put(self, ref: tuple[str, str, str], record: Record, entry: Entry | NeedsHistory) -> None:
+    def _put(self, ref: tuple[str, str, str], record: Record | None, entry: Entry | NeedsHistory) -> None:
         if not isinstance(entry, Entry):
             raise AssertionError("an entry that needs its history is folded from it")
-        if self._histories and ref in self._histories:
-            self._histories[ref].append(record)
-        before, self._entries[ref] = self._entries[ref], entry
+        before = self._known.keep_entry(ref, entry, record)
         if entry is not before:
-            changed = self.changes.entries.get(ref)
-            started_from = changed[0] if changed else before.mark if before else NO_MARK
+            earlier = self.changes.entries.get(ref)
+            started_from = earlier[0] if earlier else before.mark if before else NO_MARK
             self.changes.entries[ref] = (started_from, entry)
-
-    def _entry(self, ref: tuple[str, str, str]) -> Entry | None:
-        try:
-            return self._entries[ref]
-        except KeyError:
-            raise NotLoaded(Needs(entries=[KeyRef(*ref)])) from None
 
     def _expect(self, event: Event, expected_sequence: int) -> Refusal | None:
         """Judge a conditional statement, which has a key."""
-        return judge_expected(expected_sequence, self._entry((event.owner, event.scope, event.key or "")))
+        return judge_expected(expected_sequence, self._known.entry((event.owner, event.scope, event.key or "")))
+
+    def _name(self, event: Event, made: Record, decision: Decision) -> Refusal | None:
+        """Judge what an event withdraws, or chooses among."""
+        owner, known = event.owner, self._known
+        named = (*decision.withdraws, *decision.resolves)
+        known.require(events=[(owner, event_id) for event_id in named], entries=[(owner, *LEDGER)])
+        standing = standing_in(known.entry((owner, *LEDGER)))
+        for event_id in named:
+            if (refusal := judge_named(event, made, known.first_copy((owner, event_id)), standing)) is not None:
+                return refusal
+        if decision.resolves and made.key is not None:
+            entry = known.entry((owner, made.scope, made.key))
+            return judge_resolvable(policy_name(entry, made.key, self.keys.registry))
+        return None
 
     def _cite(self, event: Event, made: Record, offset: int) -> Refusal | None:
         """Judge what a candidate cites; if that is right, it gets its source's place."""
         source = None
         if made.source_event_id is not None and made.source_event_id != made.event_id:
-            source = self._first_copy((event.owner, made.source_event_id))
+            source = self._known.first_copy((event.owner, made.source_event_id))
         refusal = judge_citation(event, source, log_id=self.genesis.log_id, partition=self.partition, offset=offset)
         if refusal is None and source is not None:
             made.cited_sequence, made.cited_recorded_at = source.source_sequence, source.source_recorded_at
             made.thread, made.message, made.backfill = source.thread, source.message, source.backfill
         return refusal
 
-    def _first_copy(self, ref: tuple[str, bytes]) -> Record | None:
-        if ref in self._events:
-            return self._events[ref]
-        try:
-            return self._older_events[ref]
-        except KeyError:
-            raise NotLoaded(Needs(events=[EventRef(*ref)])) from None
-
     def _malformed(self, record: LogRecord, item: Malformed) -> Record | None:
         ref = (item.owner, item.event_id)
-        first = self._first_copy(ref)
+        first = self._known.first_copy(ref)
         sequence = self._reader.sequence(record.offset)
         if first is not None and first.sequence == sequence:
             return first
@@ -369,7 +323,7 @@ class Projection:
         return made
 
     def _keep(self, ref: tuple[str, bytes], made: Record) -> Record:
-        self._events[ref] = made
+        self._known.keep_event(ref, made)
         self.changes.events.append((ref, made.sequence))
         self.changes.records.append((ref[0], made))
         return made
@@ -378,7 +332,8 @@ class Projection:
         return f"<Projection partition={self.partition} next_offset={self.next_offset}>"
 
 
-_RECORDED = Effect.RECORDED.value
+_RECORDED, _LATE = Effect.RECORDED.value, Effect.LATE.value
+_DECISIONS = {Operation.WITHDRAW.value: Effect.WITHDREW.value, Operation.RESOLVE.value: Effect.RESOLVED.value}
 
 
 def _refuse(made: Record, refusal: Refusal) -> None:

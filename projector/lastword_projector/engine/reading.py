@@ -122,6 +122,7 @@ class RecordReader:
             None,
             None,
             event.backfill,
+            event.decision,
         )
 
 

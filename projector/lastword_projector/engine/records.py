@@ -14,6 +14,11 @@ Mark = NewType("Mark", str)
 
 NO_MARK: Final = Mark("")
 MARK_LENGTH: Final = 23
+ZERO_MARK: Final = Mark("0" * MARK_LENGTH)
+"""Below every event's."""
+
+
+_RESOLVE: Final = "resolve"
 
 
 def mark_of(source_sequence: int, authority: int, ordinal: int) -> Mark:
@@ -24,6 +29,23 @@ def mark_of(source_sequence: int, authority: int, ordinal: int) -> Mark:
 def sequence_in(mark: Mark) -> int:
     """The source sequence in a mark."""
     return int(mark[:16])
+
+
+LEDGER: Final = ("", "")
+"""Scope and key under which an owner's decisions are kept, beside the entries."""
+
+
+class Decision(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What an event says about earlier ones, by their ids."""
+
+    withdraws: tuple[bytes, ...] = ()
+    resolves: tuple[bytes, ...] = ()
+    """The assertion that stands, then those that ended."""
+    saw: int | None = None
+    """The position that it is based on, as a sequence."""
+    changed: tuple[tuple[str, str, str], ...] = ()
+    """Of one that counts: scope and key of the other entries that it made others, and what they say since: `set`,
+    `deleted`, `unresolved` or `absent`."""
 
 
 class Record(msgspec.Struct, array_like=True, gc=False):
@@ -76,6 +98,8 @@ class Record(msgspec.Struct, array_like=True, gc=False):
     """Of the delete of a retired key: scope and key of the set that brought it. In no history; see `parts`."""
     backfill: int | None = None
     """Of a backfilled statement, and of a candidate that cites one: its place among those of its key."""
+    decision: Decision | None = None
+    """Of what withdraws or resolves. Only then is it written: records are as they were before there were decisions."""
 
     @property
     def counts(self) -> bool:
@@ -103,6 +127,11 @@ class Record(msgspec.Struct, array_like=True, gc=False):
         return self.span[0] if self.span else self.backfill or 0
 
     @property
+    def place(self) -> tuple[str, str | None]:
+        """Scope and key."""
+        return self.scope, self.key
+
+    @property
     def mark(self) -> Mark:
         """The event's mark."""
         sequence = self.sequence if self.cited_sequence is None else self.cited_sequence
@@ -110,15 +139,16 @@ class Record(msgspec.Struct, array_like=True, gc=False):
 
     def parts(self) -> "Sequence[Record]":
         """What the event does, key by key: itself, and the deletes of the keys that it retires; nothing if it does not
-        count or is a turn."""
-        if not self.counts or self.key is None:
+        count, is a turn or a decision."""
+        if not self.counts or self.key is None or self.operation == _RESOLVE:
             return ()
         return (self, *self.deletes()) if self.retires else (self,)
 
     def part_of(self, scope: str, key: str) -> "Record | None":
         """What the event does to one key."""
         if not self.retires:  # nearly always
-            return self if self.scope == scope and self.key == key and self.counts else None
+            is_of_key = self.scope == scope and self.key == key and self.counts
+            return self if is_of_key and self.operation != _RESOLVE else None
         return next((part for part in self.parts() if (part.scope, part.key) == (scope, key)), None)
 
     def deletes(self) -> "list[Record]":
@@ -140,6 +170,7 @@ class Record(msgspec.Struct, array_like=True, gc=False):
                 retires=None,
                 retired=None,
                 retired_by=(self.scope, self.key),
+                decision=None,
             )
             for (scope, key), effect in zip(self.retires, effects, strict=True)
         ]
@@ -178,6 +209,43 @@ class Branches(msgspec.Struct, array_like=True, tag="branch", frozen=True, gc=Fa
     """By mark and event id of the earliest."""
     tombstones: tuple[Tombstone, ...] = ()
     """By mark. At most one of each authority: a later one goes with less."""
+    ended: "tuple[Ended, ...]" = ()
+    """What was ended by a resolve, by mark and event id of the earliest."""
+    resolves: tuple[bytes, ...] = ()
+    """The ids of the resolves that act on it."""
+
+
+class Ended(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Assertions of one value by one authority that a resolve ended."""
+
+    branch: Branch
+    by: bytes
+    """The resolve's event id."""
+    sequence: int
+    """And its sequence."""
+
+
+class Decided(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What one event decided about earlier ones."""
+
+    sequence: int
+    recorded_at: int
+    """ms since 1970."""
+    event_id: bytes
+    authority: int
+    source_event_id: bytes | None
+    """Of a candidate."""
+    scope: str
+    key: str | None
+    withdraws: tuple[bytes, ...]
+    resolves: tuple[bytes, ...]
+    """What stands, then what ended."""
+
+
+class Ledger(msgspec.Struct, array_like=True, tag="ledger", frozen=True, gc=False):
+    """All decisions of an owner, in accepted order."""
+
+    decisions: tuple[Decided, ...] = ()
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
@@ -197,6 +265,10 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     """Whether there is no single answer; `Policy.why` tells why not."""
     state: Branches | None = None
     """What a policy keeps besides; `latest` nothing."""
+    ledger: Ledger | None = None
+    """Of the entry under `LEDGER` alone: the owner's decisions."""
+    is_void: bool = False
+    """Whether all that counted was withdrawn: then it is an entry no more, and only keeps the policy."""
 
     @property
     def policy(self) -> str:
@@ -221,7 +293,17 @@ def canonical_value(value: bytes) -> str:
 _is_plain = re.compile(rb'"[^"\\]*"|0|-?[1-9][0-9]*|true|false|null', re.DOTALL).fullmatch
 """Whether a JSON text is the only one of its value: a string without escapes, an integer, a literal."""
 _encoder = msgspec.msgpack.Encoder()
-pack_record = _encoder.encode
-"""The bytes of a record: MessagePack of its fields in order."""
+_ARRAY: Final = b"\xdc\x00"
+_FIELDS: Final = len(Record.__struct_fields__)
+_WITHOUT_DECISION: Final = _ARRAY + bytes([_FIELDS - 1])
+_encode = _encoder.encode
+
+
+def pack_record(record: Record) -> bytes:
+    """The bytes of a record: MessagePack of its fields in order, without the last one if it decides nothing."""
+    packed = _encode(record)
+    return packed if record.decision is not None else _WITHOUT_DECISION + packed[3:-1]
+
+
 unpack_record = msgspec.msgpack.Decoder(Record).decode
 """The record of such bytes."""

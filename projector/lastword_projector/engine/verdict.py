@@ -3,10 +3,11 @@ fails wins."""
 
 from typing import NamedTuple
 
+from lastword_projector.engine.decisions import Standing
 from lastword_projector.engine.decode import Event, actor_problem
 from lastword_projector.engine.keys import Keys
-from lastword_projector.engine.records import Entry, Record, canonical_value
-from lastword_schemas.authority import AuthorityRank, Operation
+from lastword_projector.engine.records import Decision, Entry, Record, canonical_value
+from lastword_schemas.authority import DECISIONS, AuthorityRank, Operation
 from lastword_schemas.model import parse_instant, to_micros
 from lastword_schemas.positions import parse_receipt
 from lastword_schemas.verdicts import Reason
@@ -42,6 +43,7 @@ def same_content(event: Event, first: Record) -> bool:
         and (first.source_event_id, first.span, first.quote) == (event.source_id, event.span, body.quote)
         and (first.text, first.confidence, first.expires_at) == (body.text, event.confidence, expires_at)
         and (first.expected_sequence, first.retires) == (event.expected_sequence, event.retired_keys)
+        and (first.decision == event.decision or _decides_the_same(event.decision, first.decision))
     )
 
 
@@ -86,9 +88,38 @@ def judge_citation(event: Event, source: Record | None, *, log_id: str, partitio
         return Refusal(Reason.SOURCE_MISSING, "the owner has no event with the cited id before the candidate")
     if source.is_candidate:
         return Refusal(Reason.SOURCE_IS_CANDIDATE, "the cited event is itself a candidate; cite what it reads")
+    if source.operation in DECISIONS:
+        return Refusal(Reason.SOURCE_IS_CANDIDATE, "the cited event is a decision; cite what it is about")
     if not source.counts:
         return Refusal(Reason.SOURCE_REFUSED, "the cited event was refused")
     return _judge_reading(event, source)
+
+
+def judge_named(event: Event, made: Record, named: Record | None, standing: Standing) -> Refusal | None:
+    """Whether an event may withdraw, choose or end one that it names. `named` is the owner's with that id before it."""
+    if named is None:
+        return Refusal(Reason.NAMED_MISSING, "the owner has no event with a named id before this one")
+    if not named.counts:
+        return Refusal(Reason.NAMED_REFUSED, f"the named event at sequence {named.sequence} was refused")
+    if made.is_candidate and not named.is_candidate:
+        return Refusal(
+            Reason.NAMED_NOT_ALLOWED, f"a candidate withdraws candidates only; sequence {named.sequence} is none"
+        )
+    if event.operation is Operation.RESOLVE and (named.operation, named.scope, named.key) != ("set", *made.place):
+        return Refusal(Reason.NAMED_NOT_ALLOWED, f"sequence {named.sequence} is not a set of that scope and key")
+    if made.authority < (needed := standing.authority_of(named)):
+        return Refusal(
+            Reason.AUTHORITY_BELOW_NAMED,
+            f"sequence {named.sequence} has authority '{AuthorityRank(needed).authority}', this '{event.authority}'",
+        )
+    return None
+
+
+def judge_resolvable(policy: str) -> Refusal | None:
+    """Whether the entry of a resolve's key is one in which assertions stand side by side."""
+    if policy == "branch":
+        return None
+    return Refusal(Reason.NAMED_NOT_ALLOWED, f"under policy '{policy}' nothing stands side by side; set the value")
 
 
 def judge_authority(event: Event, rank: int, keys: Keys) -> Refusal | None:
@@ -106,6 +137,8 @@ def judge_authority(event: Event, rank: int, keys: Keys) -> Refusal | None:
 
 def judge_expected(expected_sequence: int, entry: Entry | None) -> Refusal | None:
     """Whether the entry that a conditional statement meets is the one that it expects."""
+    if entry is not None and entry.is_void:
+        entry = None
     found = 0 if entry is None else entry.record.source_sequence
     if entry is not None and entry.unresolved:
         detail = f"expected_sequence is {expected_sequence}, and the entry, at sequence {found}, is unresolved"
@@ -114,6 +147,13 @@ def judge_expected(expected_sequence: int, entry: Entry | None) -> Refusal | Non
         what = "there is no entry (0)" if entry is None else f"the entry's source sequence is {found}"
         return Refusal(Reason.EXPECTED_SEQUENCE, f"expected_sequence is {expected_sequence}, {what}")
     return None
+
+
+def _decides_the_same(one: Decision | None, other: Decision | None) -> bool:
+    """What became of other entries is not content."""
+    if one is None or other is None:
+        return False
+    return (one.withdraws, one.resolves, one.saw) == (other.withdraws, other.resolves, other.saw)
 
 
 def _undeclared(key: str) -> Refusal:

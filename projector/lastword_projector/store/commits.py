@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from lastword_projector.engine.projection import FOLD_VERSION, Changes
-from lastword_projector.engine.records import pack_record
+from lastword_projector.engine.records import Record, pack_record
 from lastword_projector.store.calls import Call, Plan, ScriptKeys, script_call
 from lastword_projector.store.event_ids import EventIds, event_digest, run_item
 from lastword_projector.store.names import Names, PartitionNames, bucket_of, escaped, field_of
@@ -62,7 +62,9 @@ def commit(
         *fields,
     ]
     for group in groups:
-        arguments += (len(group.items), len(group.entries) // 3, *group.items, *group.entries)
+        rising, falling = group.entries, group.refolded
+        arguments += (len(group.items), (len(rising) + len(falling)) // 3, len(rising) // 3, *group.items)
+        arguments += (*rising, *falling)
     arguments += others
     arguments += runs
     (reply,) = yield [script_call("commit", keys.names, arguments, list)]
@@ -76,7 +78,7 @@ def commit(
 class _Group:
     """What a commit brings of one owner; without an owner the stubs of dead letters."""
 
-    __slots__ = ("entries", "items", "owner")
+    __slots__ = ("entries", "items", "owner", "refolded")
 
     def __init__(self, owner: str | None) -> None:
         self.owner = owner
@@ -84,25 +86,32 @@ class _Group:
         """Of the history: sequence and packed record."""
         self.entries: list[str | bytes] = []
         """Field, the mark folded from, value; and so on."""
+        self.refolded: list[str | bytes] = []
+        """The same of those that a decision changed."""
+
+
+_NOTHING: tuple[Record | None, bytes] = (None, b"")
 
 
 def _groups(genesis: Genesis, changes: Changes, projected_at: str) -> list[_Group]:
     of_owner: dict[str, _Group] = {}
-    packed_of: dict[int, bytes] = {}
+    packed_of: dict[int, tuple[Record | None, bytes]] = {}
     for owner, record in changes.records:
         group = of_owner.get(owner)
         if group is None:
             group = of_owner[owner] = _Group(owner)
-        packed = packed_of[record.sequence] = pack_record(record)
+        packed = pack_record(record)
+        packed_of[record.sequence] = (record, packed)
         group.items.append(b"%016d%b" % (record.sequence, packed))
     for (owner, scope, key), (started_from, entry) in changes.entries.items():
         group = of_owner.get(owner)
         if group is None:
             group = of_owner[owner] = _Group(owner)
         record = entry.record
-        known = packed_of.get(record.sequence) if record.retired_by is None else None
-        value = pack_head(entry, projected_at) + (known or pack_record(record))
-        group.entries += (field_of(scope, key), started_from, value)
+        known, packed = packed_of.get(record.sequence, _NOTHING)
+        value = pack_head(entry, projected_at) + (packed if known is record else pack_record(record))
+        of_decisions = changes.refolded and (owner, scope, key) in changes.refolded
+        (group.refolded if of_decisions else group.entries).extend((field_of(scope, key), started_from, value))
     groups = list(of_owner.values())
     if changes.dead:
         dead = _Group(None)

@@ -5,7 +5,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
-from lastword_projector.engine.projection import FOLD_VERSION, Changes, DeadLetter, EventRef, KeyRef, Needs
+from lastword_projector.engine.known import EventRef, KeyRef, Needs, SourceRef
+from lastword_projector.engine.projection import FOLD_VERSION, Changes, DeadLetter
 from lastword_projector.engine.records import MARK_LENGTH, Record, pack_record, unpack_record
 from lastword_projector.store.packing import pack_head, unpack_entry
 from lastword_projector.store.ports import Checkpoint, CommitRefused, Loaded, OtherProjection, Place, history_lost
@@ -97,6 +98,14 @@ class MemoryStore:
             if record.sequence < below and (part := record.part_of(ref.scope, ref.key)) is not None
         ]
 
+    def citing(self, partition: int, source: SourceRef, *, below: int) -> list[Record]:
+        """See `Store`."""
+        return [
+            record
+            for record in self.history(partition, source.owner)
+            if record.sequence < below and record.counts and record.source_event_id == source.event_id
+        ]
+
     def history(self, partition: int, owner: str) -> list[Record]:
         """All of an owner's records."""
         return [unpack_record(data) for data in self._records.get((partition, owner), {}).values()]
@@ -131,8 +140,9 @@ class MemoryStore:
         if (stored.next_sequence if stored else None) != (before.next_sequence if before else None):
             raise CommitRefused(partition, "the stored checkpoint is not the one folded from")
         for ref, (started_from, entry) in changes.entries.items():
+            may_fall = ref in changes.refolded
             mark = self.stored_entries.get((partition, KeyRef(*ref)), b"")[:MARK_LENGTH].decode()
-            if mark != started_from or entry.mark < mark:
+            if mark != started_from or not (may_fall or entry.mark >= mark):
                 raise CommitRefused(partition, "a stored entry is not the one folded from")
         for owner, record in changes.records:
             self._records.setdefault((partition, owner), {}).setdefault(record.sequence, pack_record(record))

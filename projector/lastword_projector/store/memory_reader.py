@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Sequence
 
+from lastword_projector.engine.decisions import standing_of
+from lastword_projector.engine.known import EventRef, Needs
 from lastword_projector.engine.policies import policy_of
-from lastword_projector.engine.projection import EventRef, Needs
-from lastword_projector.engine.records import Record
+from lastword_projector.engine.records import LEDGER, Record
 from lastword_projector.store.memory import MemoryStore
 from lastword_projector.store.packing import unpack_entry
 from lastword_projector.store.plans import EntriesRead, HistoryRead, StateRead
@@ -36,6 +37,7 @@ class MemoryReader:
         """Entries of an owner by scope and key: those wanted that are there, or all."""
         with self._store.lock:
             stored = self._store.entries(partition, owner)
+            stored.pop(LEDGER, None)
             chosen = stored if wanted is None else {at: stored[at] for at in wanted if at in stored}
             entries = {at: unpack_entry(data) for at, data in chosen.items()}
             return EntriesRead(self._store.checkpoint(partition), entries)
@@ -55,13 +57,13 @@ class MemoryReader:
             return StateRead(None, {}, None)
         _, now = await self.entries(partition, owner, wanted)
         known = [record for record in records if known_at is None or record.sequence <= known_at]
+        standing = standing_of(known)
         entries = {}
         for scope, key in wanted:
             parts = (record.part_of(scope, key) for record in known if as_of is None or record.source_sequence <= as_of)
-            if (scope, key) not in now:
-                continue
-            policy = policy_of(now[scope, key].entry, key, checkpoint.registry)
-            if (entry := policy.fold([part for part in parts if part is not None])) is not None:
+            policy = policy_of(now[scope, key].entry if (scope, key) in now else None, key, checkpoint.registry)
+            said = standing.counting(part for part in parts if part is not None)
+            if (entry := policy.fold(said, standing.resolves(scope, key))) is not None:
                 entries[scope, key] = entry
         last = None
         if any(entry.record.expires_at is not None for entry in entries.values()):

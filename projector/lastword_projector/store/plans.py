@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from lastword_projector.engine.decisions import ALL_STAND, Standing
+from lastword_projector.engine.known import KeyRef, Needs, SourceRef
 from lastword_projector.engine.policies import Policy, policy_of
-from lastword_projector.engine.projection import KeyRef, Needs
-from lastword_projector.engine.records import Entry, Record, unpack_record
+from lastword_projector.engine.records import LEDGER, Entry, Record, unpack_record
 from lastword_projector.store.calls import Call, Plan, ScriptKeys, script_call, together
 from lastword_projector.store.event_ids import EventIds, event_digest, is_time_ordered
 from lastword_projector.store.names import Names, bucket_of, field_of, owner_in, scope_and_key
@@ -178,6 +179,24 @@ def of_key(names: Names, partition: int, ref: KeyRef, below: int) -> Plan[list[R
         passed += _WIDEST_WINDOW
 
 
+def citing(names: Names, partition: int, source: SourceRef, below: int) -> Plan[list[Record]]:
+    """The counting candidates that cite an event, with a sequence below the one given, in accepted order."""
+    history_name = names.of(partition).history(source.owner)
+    (end,) = yield [Call(("LLEN", history_name), int)]
+    slices: list[list[Record]] = []
+    while end > 0:
+        first = max(0, end - SLICE)
+        (items,) = yield [Call(("LRANGE", history_name, first, end - 1), list)]
+        slices.append(list(records_of(items)))
+        end = first if slices[-1] and slices[-1][0].sequence > source.sequence else 0
+    return [
+        record
+        for part in reversed(slices)
+        for record in part
+        if record.sequence < below and record.counts and record.source_event_id == source.event_id
+    ]
+
+
 def state_at(
     names: Names,
     partition: int,
@@ -188,18 +207,22 @@ def state_at(
     known_at: int | None,
 ) -> Plan[StateRead]:
     """Entries of one owner within a boundary, by scope and key, and the checkpoint that bounds all of them."""
-    seen, now = yield from read(names, partition, owner, wanted)
+    seen, now = yield from read(names, partition, owner, [*wanted, LEDGER])
     if seen is None:
         return StateRead(None, {}, None)
     limit = seen.last_sequence if known_at is None else min(known_at, seen.last_sequence)
-    told = [at for at in wanted if at in now]  # of what has no entry now nothing ever counted
+    ledger = now[LEDGER].entry.ledger if LEDGER in now else None
+    decisions = ledger.decisions if ledger is not None else ()
+    standing = Standing([each for each in decisions if each.sequence <= limit])
+    told = [at for at in wanted if at in now or decisions]  # else of what has no entry now nothing ever counted
     folded = yield from together(
         [
             entry_at(
                 names,
                 partition,
                 KeyRef(owner, *at),
-                policy_of(now[at].entry, at[1], seen.registry),
+                policy_of(now[at].entry if at in now else None, at[1], seen.registry),
+                standing,
                 as_of=as_of,
                 known_at=limit,
             )
@@ -214,13 +237,22 @@ def state_at(
 
 
 def entry_at(
-    names: Names, partition: int, ref: KeyRef, policy: Policy, *, as_of: int | None, known_at: int
+    names: Names,
+    partition: int,
+    ref: KeyRef,
+    policy: Policy,
+    standing: Standing = ALL_STAND,
+    *,
+    as_of: int | None,
+    known_at: int,
 ) -> Plan[Entry | None]:
     """The entry of a key within a boundary, folded from as few of its newest events as tell all of it.
 
-    `known_at` is not above the checkpoint: below it the history does not change.
+    `known_at` is not above the checkpoint: below it the history does not change. `standing` is that of the decisions up
+    to there; of a key that was resolved all events are read.
     """
     newest = MAX_SEQUENCE if as_of is None else as_of
+    resolves = standing.resolves(ref.scope, ref.key)
     events: dict[int, Record] = {}
     passed, count = 0, _WINDOW
     while True:
@@ -230,9 +262,10 @@ def entry_at(
             for record in window.records
             if record.sequence <= known_at and record.source_sequence <= newest
         }
-        entry = policy.fold(events.values())
-        if not window.more or (entry is not None and policy.is_told(entry, window.oldest)):
-            return entry
+        if not (resolves and window.more):
+            entry = policy.fold(standing.counting(events.values()), resolves)
+            if not window.more or (entry is not None and policy.is_told(entry, window.oldest)):
+                return entry
         passed, count = passed + count, min(2 * count, _WIDEST_WINDOW)
 
 
@@ -261,14 +294,14 @@ def _window(names: Names, partition: int, ref: KeyRef, newest: int, passed: int,
 def read(
     names: Names, partition: int, owner: str, wanted: Sequence[tuple[str, str]] | None = None
 ) -> Plan[EntriesRead]:
-    """Checkpoint and entries (those wanted, by scope and key, or all) of one owner, in one call."""
+    """Checkpoint and entries (those wanted, by scope and key, or all; without the ledger) of one owner, in one call."""
     keys = [names.of(partition).checkpoint, names.of(partition).profile(owner)]
     fields = [field_of(scope, key) for scope, key in wanted or ()]
     if wanted is not None and not fields:
         raise ValueError("nothing is wanted")
     (reply,) = yield [script_call("read", keys, fields, list)]
     if wanted is None:
-        pairs = [(scope_and_key(name), value) for name, value in _pairs(reply[1])]
+        pairs = [(at, value) for name, value in _pairs(reply[1]) if (at := scope_and_key(name)) != LEDGER]
     else:
         pairs = [(at, value) for at, value in zip(wanted, reply[1], strict=True) if value is not None]
     return EntriesRead(checkpoint_of(reply[0]), {at: unpack_entry(value) for at, value in pairs})

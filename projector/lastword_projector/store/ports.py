@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
-from lastword_projector.engine.projection import Changes, KeyRef, Needs
+from lastword_projector.engine.known import KeyRef, Needs, SourceRef
+from lastword_projector.engine.projection import Changes
 from lastword_projector.engine.records import Entry, Record
 from lastword_projector.engine.upcasting import AS_WRITTEN, Upcasters
 from lastword_schemas.control import Genesis
@@ -121,6 +122,10 @@ class Store(Protocol):
 
     def key_history(self, partition: int, ref: KeyRef, *, below: int) -> list[Record]:
         """The counting events of a key with a sequence below the one given, in accepted order."""
+        ...
+
+    def citing(self, partition: int, source: SourceRef, *, below: int) -> list[Record]:
+        """The counting candidates that cite an event, with a sequence below the one given, in accepted order."""
         ...
 
     def reset(self) -> None:

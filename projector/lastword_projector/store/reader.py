@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from lastword_projector.engine.projection import EventRef, Needs
+from lastword_projector.engine.known import EventRef, Needs
 from lastword_projector.engine.records import Record
 from lastword_projector.store import plans
 from lastword_projector.store.names import Names

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
-from lastword_projector.engine.projection import Changes, KeyRef, Needs
+from lastword_projector.engine.known import KeyRef, Needs, SourceRef
+from lastword_projector.engine.projection import Changes
 from lastword_projector.engine.records import Record
 from lastword_projector.engine.upcasting import Upcasters
 from lastword_projector.store import commits, outbox, plans
@@ -67,6 +68,10 @@ class RedisStore:
     def key_history(self, partition: int, ref: KeyRef, *, below: int) -> list[Record]:
         """See `Store`."""
         return self._pipe.run(plans.of_key(self._names_of(partition), partition, ref, below))
+
+    def citing(self, partition: int, source: SourceRef, *, below: int) -> list[Record]:
+        """See `Store`."""
+        return self._pipe.run(plans.citing(self._names_of(partition), partition, source, below))
 
     def owners(self, *, with_history: bool = False) -> Iterator[str]:
         """Everybody who has an entry, or with history an event. See `plans.owners`."""

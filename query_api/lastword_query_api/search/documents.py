@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
+from lastword_projector.engine.decisions import Standing
 from lastword_projector.engine.records import Record
 from lastword_query_api import versions
 from lastword_query_api.answering import Entries, PolicyOf, expires_at, read_at, status_of
@@ -11,7 +12,7 @@ from lastword_query_api.search.words import key_terms, terms, value_text
 from lastword_schemas.answers import Status, Version
 from lastword_schemas.registry import KeyDeclaration, Registry
 
-DocumentStatus = Literal["current", "superseded", "deleted", "expired"]
+DocumentStatus = Literal["current", "superseded", "deleted", "expired", "ended", "withdrawn"]
 _UNDECLARED: Final = KeyDeclaration(policy="branch")
 
 
@@ -78,8 +79,11 @@ def active_documents(entries: Entries, registry: Registry, moment: int, before: 
     return found
 
 
-def history_documents(records: Iterable[Record], policies: PolicyOf, registry: Registry, moment: int) -> list[Document]:
-    """A document of every version that ever had a value, from the counting records within a boundary."""
+def history_documents(
+    records: Iterable[Record], policies: PolicyOf, registry: Registry, moment: int, standing: Standing
+) -> list[Document]:
+    """A document of every version that ever had a value, from the counting records within a boundary; withdrawn ones
+    are labelled so."""
     by_key: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         for part in record.parts():
@@ -89,7 +93,7 @@ def history_documents(records: Iterable[Record], policies: PolicyOf, registry: R
             at, record, version.status, version.resolution_state == "unresolved", record.expires_at, registry, version
         )
         for at, parts in by_key.items()
-        for version, record in versions.told(parts, policies(*at), moment)
+        for version, record in versions.told(at, parts, policies(*at), moment, standing)
         if version.operation == "set"
     ]
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from lastword_projector.engine.decisions import standing_of
 from lastword_projector.store.plans import EntriesRead, HistoryRead
 from lastword_projector.store.ports import Checkpoint
 from lastword_query_api import answering
@@ -110,8 +111,9 @@ class Searches:
             as_of, known_at = resolved.as_of, resolved.known_at
             policies = await self._readings.policies(asked.owner, checkpoint)
             if wanted.history:
+                standing = standing_of(records, known_at=known_at)
                 within = [one for one in records if answering.counts_within(one, as_of=as_of, known_at=known_at)]
-                documents = await _beside(len(within), history_documents, within, policies, registry, moment)
+                documents = await _beside(len(within), history_documents, within, policies, registry, moment, standing)
                 corpus = Corpus(documents, await _beside(len(documents), LexicalIndex, documents))
                 chain = wanted.scopes
                 numbers = [at for at, one in enumerate(documents) if chain is None or one.scope in chain]

@@ -9,7 +9,7 @@
 --       9 greatest time-ordered event id, 10 the last run's first id, 11 how many ids it has,
 --       12 item of the outbox ('' = none), 13 how far changes are in it with that ('' = as before);
 --       then fields: name, value
---       groups: number of records, of entries; items of the history (sequence, packed record), in order;
+--       groups: number of records, of entries, of those whose mark must not fall (they come first); items of the history (sequence, packed record), in order;
 --               entries: field, mark folded from ('' = none), value
 --       event ids in no run: bucket key index, digest, sequence
 --       runs: key index, first id if it is a new one ('' = it goes on), key index of the run before it ('' = none), items
@@ -27,15 +27,15 @@ if (stored[1] or '') ~= ARGV[1] then return {'checkpoint', stored[1] or ''} end
 
 local groups, groups_at = tonumber(ARGV[6]), 14 + 2 * ARGV[5]
 
--- A mark only rises, or stays where a late event or a refold changed something else.
+-- A mark only rises, or stays where a late event or a refold changed something else; unless something was withdrawn.
 local a, k = groups_at, 6
 for _ = 1, groups do
-  local entries = tonumber(ARGV[a + 1])
-  a = a + 2 + ARGV[a]
-  for _ = 1, entries do
+  local entries, rising = tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2])
+  a = a + 3 + ARGV[a]
+  for entry = 1, entries do
     local value = call('HGET', KEYS[k + 1], ARGV[a])
     local mark = value and sub(value, 1, MARK_LENGTH) or ''
-    if mark ~= ARGV[a + 1] or sub(ARGV[a + 2], 1, MARK_LENGTH) < mark then return {'mark', ARGV[a]} end
+    if mark ~= ARGV[a + 1] or entry <= rising and sub(ARGV[a + 2], 1, MARK_LENGTH) < mark then return {'mark', ARGV[a]} end
     a = a + 3
   end
   k = k + 2
@@ -54,7 +54,7 @@ local grown = {'ok', ARGV[2]}
 a, k = groups_at, 6
 for group = 0, groups - 1 do
   local records, entries, past = tonumber(ARGV[a]), tonumber(ARGV[a + 1]), false
-  local first, last = a + 2, a + 1 + records
+  local first, last = a + 3, a + 2 + records
   if behind and records > 0 then
     local newest = sub(call('LINDEX', KEYS[k], -1) or '', 1, SEQUENCE_LENGTH)
     while first <= last and sub(ARGV[first], 1, SEQUENCE_LENGTH) <= newest do first = first + 1 end
