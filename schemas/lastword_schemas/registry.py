@@ -52,7 +52,7 @@ class KeyDeclaration(Model):
     aliases: list[Annotated[str, AfterValidator(_check_alias)]] = Field(
         default_factory=list, max_length=limits.MAX_ALIASES
     )
-    """Other words that people use for it, for search."""
+    """Other words that people use for it, for search and extractors."""
     group: Annotated[str, AfterValidator(check_group)] | None = None
     """Keys of one group can be searched alone."""
     schema_: JsonValue = Field(default=None, alias="schema")
@@ -61,6 +61,9 @@ class KeyDeclaration(Model):
     """Events with less authority are refused: keeps guesses out. Under `branch` they are let in unless it says so."""
     falls_through: bool = False
     """Whether a tombstone in a scope lets the next scope of the chain answer. Default: it answers `deleted`."""
+    extraction: Literal["allowed", "sensitive", "not-kept"] = "allowed"
+    """Whether extractors may propose it: `sensitive` (its class forbids) and `not-kept` (its retention ends with the
+    conversation) are written by services and people alone."""
 
     @field_validator("policy", mode="before")
     @classmethod

@@ -16,6 +16,7 @@ from tests.bench import (
     changes,
     cldr,
     client,
+    extraction,
     hotpath,
     install,
     latency,
@@ -44,6 +45,7 @@ BENCHES = {
     "search-sgd": search_sgd.BENCH,
     "search-facts": search_facts.BENCH,
     "search-latency": search_latency.BENCH,
+    "extraction": extraction.BENCH,
 }
 
 HELD, MISSED, STOPPED = 0, 1, 2

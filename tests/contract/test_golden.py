@@ -109,6 +109,8 @@ def shown(item: Decoded) -> dict[str, Any]:
         for declared in found.get("registry", {}).get("keys", {}).values():
             if not declared["aliases"]:  # builds before search knew none
                 del declared["aliases"]
+            if declared["extraction"] == "allowed":  # builds before extraction knew nothing else
+                del declared["extraction"]
         return found
     return {}
 
