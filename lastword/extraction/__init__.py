@@ -1,6 +1,8 @@
 """Extraction: what a message says that is worth remembering, and why the rest is not."""
 
 from lastword.extraction.admission import Admission
+from lastword.extraction.endpoint import Endpoint, EndpointExtractor
+from lastword.extraction.hot_path import Extracted, extract_now
 from lastword.extraction.protocol import (
     Candidate,
     Extraction,
@@ -16,6 +18,9 @@ from lastword.extraction.rules.extractor import RuleExtractor
 __all__ = [
     "Admission",
     "Candidate",
+    "Endpoint",
+    "EndpointExtractor",
+    "Extracted",
     "Extraction",
     "ExtractionFailed",
     "Extractor",
@@ -24,4 +29,5 @@ __all__ = [
     "NotProposed",
     "RuleExtractor",
     "Why",
+    "extract_now",
 ]
