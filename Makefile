@@ -59,8 +59,8 @@ lock: $(BIN)/pip ## resolve requirements/*.txt anew; newest versions with ARGS=-
 	@echo "lock: resolving requirements/*.txt"
 	@$(PIP) install uv || { $(call advise,uv could not be installed; is the package index reachable?); }
 	@$(COMPILE) --extra dev pyproject.toml -o requirements/dev.txt $(ARGS) || { $(MISFIT); }
-	@$(SAME) --extra server --extra embedded --extra build pyproject.toml -o requirements/run.txt || { $(MISFIT); }
-	@$(SAME) --extra server pyproject.toml -o requirements/server.txt || { $(MISFIT); }
+	@$(SAME) --extra server --extra extractor --extra embedded --extra build pyproject.toml -o requirements/run.txt || { $(MISFIT); }
+	@$(SAME) --extra server --extra extractor pyproject.toml -o requirements/server.txt || { $(MISFIT); }
 	@echo hatchling | $(SAME) - -o requirements/build.txt || { $(MISFIT); }
 	@echo "lock: done. Look at the difference, then: make check test"
 

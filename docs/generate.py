@@ -19,7 +19,14 @@ from pydantic_settings import BaseSettings
 
 from lastword.app import create_app
 from lastword.parts import LiveParts
-from lastword.settings import ApiSettings, AuditorSettings, ClientSettings, ConnectionSettings, WorkerSettings
+from lastword.settings import (
+    ApiSettings,
+    AuditorSettings,
+    ClientSettings,
+    ConnectionSettings,
+    ExtractorSettings,
+    WorkerSettings,
+)
 from lastword.transfer.lines import json_schema
 from lastword_schemas import answers, limits, problems, verdicts
 from lastword_schemas.errors import LastwordError
@@ -92,6 +99,7 @@ def _settings() -> Iterator[tuple[str, str, str, str]]:
         (ConnectionSettings, "worker, API, admin commands"),
         (WorkerSettings, "worker"),
         (AuditorSettings, "auditor"),
+        (ExtractorSettings, "extractor"),
         (ApiSettings, "API"),
         (ClientSettings, "command line"),
     ]

@@ -14,6 +14,7 @@ DEFAULT_KAFKA_PORT = 7412
 DEFAULT_REDIS_PORT = 7413
 DEFAULT_WORKER_PORT = 7414
 DEFAULT_AUDITOR_PORT = 7415
+DEFAULT_EXTRACTOR_PORT = 7416
 """Where the local launcher puts its parts, and where the settings look by default."""
 
 _CONFIG = SettingsConfigDict(env_prefix="LASTWORD_", frozen=True, extra="ignore", use_attribute_docstrings=True)
@@ -87,6 +88,39 @@ class AuditorSettings(ConnectionSettings):
     """Where its `/healthz` and `/metrics` listen."""
     auditor_port: int = Field(default=DEFAULT_AUDITOR_PORT, ge=0, le=65_535)
     """The port of them; 0 = any free one, which is logged."""
+
+
+class ExtractorSettings(ConnectionSettings):
+    """An extractor in the background."""
+
+    extractor: Literal["rules", "endpoint"] = "rules"
+    """`rules`: by grammar, for English. `endpoint`: by the model behind an OpenAI-compatible endpoint."""
+    extractor_group: str = "lastword-extractor"
+    """The consumer group; extractors of one group share the partitions."""
+    extractor_session_s: float = Field(default=10, ge=1)
+    """Seconds without a sign of life after which its partitions are given to others; Kafka allows 6 or more."""
+    extractor_concurrency: int = Field(default=8, ge=1, le=1_000)
+    """Turns that are read at once."""
+    extractor_services: str = ""
+    """Only turns of these services are read, separated by commas; empty: all turns."""
+    extractor_namespaces: str = ""
+    """First parts of keys, separated by commas, in which undeclared keys may be proposed: `notes` for `notes.hobby`."""
+    extractor_url: str = "http://127.0.0.1:11434/v1"
+    """Of an `endpoint`: what `/chat/completions` follows."""
+    extractor_model: str = ""
+    """Of an `endpoint`: the model's name."""
+    extractor_api_key: SecretStr = SecretStr("")
+    """Of an `endpoint`: sent as bearer token. Never shown."""
+    extractor_timeout_s: float = Field(default=30, gt=0)
+    """Of an `endpoint`: seconds for one answer."""
+    extractor_retries: int = Field(default=2, ge=0)
+    """Of an `endpoint`: how often it is asked again at once where its answer is late or of no use."""
+    extractor_hourly_tokens: int = Field(default=1_000_000, ge=1)
+    """Of an `endpoint`: tokens that may be used in an hour; then it waits."""
+    extractor_host: str = "127.0.0.1"
+    """Where its `/healthz` listens."""
+    extractor_port: int = Field(default=DEFAULT_EXTRACTOR_PORT, ge=0, le=65_535)
+    """The port of it; 0 = any free one, which is logged."""
 
 
 class ApiSettings(ConnectionSettings):

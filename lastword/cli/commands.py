@@ -24,6 +24,10 @@ PANELS: Final[dict[str, dict[str, tuple[str, str]]]] = {
             "serving",
             "Run the continuous auditor, beside the workers. Settings: LASTWORD_ environment variables.",
         ),
+        "extractor": (
+            "serving",
+            "Run an extractor in the background, beside the workers. Settings: LASTWORD_ environment variables.",
+        ),
     },
     "Write": {
         "publish": ("writing", "Publish a value, a deletion (--delete), a turn (--say) or a candidate (--reads)."),

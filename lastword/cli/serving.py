@@ -1,4 +1,4 @@
-"""Commands that run something: up, demo, worker, api, auditor."""
+"""Commands that run something: up, demo, worker, api, auditor, extractor."""
 
 import contextlib
 import logging
@@ -66,6 +66,7 @@ def add_to(app: typer.Typer) -> None:
     app.command()(worker)
     app.command()(api)
     app.command()(auditor)
+    app.command()(extractor)
 
 
 def up(
@@ -125,6 +126,16 @@ def auditor() -> None:
     settings = AuditorSettings()
     with _logged(settings):
         run_auditor(settings)
+
+
+def extractor() -> None:
+    """Run an extractor in the background, beside the workers. Settings: LASTWORD_ environment variables."""
+    from lastword.extraction.running import run_extractor
+    from lastword.settings import ExtractorSettings
+
+    settings = ExtractorSettings()
+    with _logged(settings):
+        run_extractor(settings)
 
 
 def api() -> None:

@@ -304,7 +304,9 @@ class Memory(Bound):
         count. The history keeps them, labelled. Returns and raises as `set`; withdrawing the receipt restores them."""
         return self._write(self.draft.withdraw(*events, **options), applied)
 
-    def resolve(self, key: str, value: Any, *, applied: bool = False, **options: Unpack[DecisionOptions]) -> Receipt:
+    def resolve(
+        self, key: str, value: Any, *, applied: bool = False, **options: Unpack[DecisionOptions]
+    ) -> Receipt:
         """Choose one of the values of a key that stand side by side in this scope: the others ended.
 
         Reads what stands, and names it. Raises InvalidInput where `value` is none of it, or the only one; else returns

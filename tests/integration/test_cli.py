@@ -539,6 +539,7 @@ def test_a_setting_that_is_not_usable_is_named(run: Run, monkeypatch: pytest.Mon
         "worker",
         "api",
         "auditor",
+        "extractor",
         "publish",
         "replay",
         "get",

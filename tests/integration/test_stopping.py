@@ -130,6 +130,29 @@ def test_a_stop_is_soon_and_clean(parts: Parts, fault: str) -> None:
     assert not any("Traceback" in log for log in logs), logs
 
 
+@pytest.mark.parametrize("fault", FAULTS)
+def test_an_extractor_ends_as_soon(parts: Parts, tmp_path: Path, fault: str) -> None:
+    port = free_port()
+    environment = {
+        "LASTWORD_EXTRACTOR_PORT": str(port),
+        "LASTWORD_EXTRACTOR_SESSION_S": "2",
+        "LASTWORD_KAFKA": parts.broker.bootstrap_servers,
+        "LASTWORD_REDIS": parts.store.url,
+    }
+    extractor = PythonProcess("extractor", ["-m", "lastword.cli", "extractor"], tmp_path, environment=environment)
+    extractor.start()
+    try:
+        until(lambda: status(f"http://{HOST}:{port}/healthz") == 200)
+        until(lambda: bool(httpx.get(f"http://{HOST}:{port}/healthz").json()["next_offsets"]))
+        FAULTS[fault](parts)
+        time.sleep(1)
+
+        ends_well(extractor)
+    finally:
+        extractor.kill()
+    assert "Traceback" not in extractor.log_path.read_text()
+
+
 @pytest.mark.parametrize("fault", ["the broker is killed", "the broker hangs"])
 def test_a_publish_that_is_under_way_does_not_hold_up_the_end(
     parts: Parts, requests: ThreadPoolExecutor, fault: str
