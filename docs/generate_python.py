@@ -15,6 +15,7 @@ from typing import Any
 import lastword
 import lastword.conformance as conformance
 import lastword.testing as testing
+from lastword.client.contexts import ContextOptions
 from lastword.client.drafts import Drafts, EventOptions, SetOptions, StatementOptions, SuggestionOptions, TurnOptions
 from lastword.client.finding import SearchOptions
 from lastword_producers import publisher
@@ -48,6 +49,9 @@ def page() -> str:
         "### Options of searches\n",
         "What `search` takes besides.\n",
         _options(SearchOptions),
+        "### Options of contexts\n",
+        "What `context` takes besides.\n",
+        _options(ContextOptions),
         "\n## `lastword`: errors\n",
         "\n".join(_errors(errors)),
         "\n## `lastword.testing`: a lastword in memory\n",

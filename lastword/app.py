@@ -16,6 +16,8 @@ from lastword_producers.log_identity import LogIdentity
 from lastword_producers.routes import write_router
 from lastword_query_api.change_routes import changes_router
 from lastword_query_api.changes import Changes
+from lastword_query_api.context.contexts import Contexts
+from lastword_query_api.context.routes import context_router
 from lastword_query_api.readings import ReaderPort, Readings
 from lastword_query_api.routes import read_router
 from lastword_query_api.search.routes import search_router
@@ -65,6 +67,11 @@ class Parts(Protocol):
         ...
 
     @property
+    def contexts(self) -> Contexts:
+        """Makes and checks contexts."""
+        ...
+
+    @property
     def changes(self) -> Changes:
         """Streams changes."""
         ...
@@ -92,6 +99,7 @@ def create_app(parts: Parts) -> FastAPI:
     app.include_router(write_router(lambda _: parts.get_desk()))
     app.include_router(read_router(lambda _: parts.readings))
     app.include_router(search_router(lambda _: parts.searches))
+    app.include_router(context_router(lambda _: parts.contexts))
     app.include_router(changes_router(lambda _: parts.changes))
     _add_health(app, parts)
     answer_with_problems(app)

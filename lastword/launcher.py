@@ -200,6 +200,7 @@ class LocalLastword:
             "topic": "lastword.events",
             "dead_letter_topic": "lastword.dead-letters",
             "changes_topic": "lastword.changes",
+            "contexts_topic": "lastword.contexts",
             "kafka_extra": {},
             "redis": SecretStr(self._redis_url),
             "namespace": namespace,

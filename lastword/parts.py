@@ -15,6 +15,8 @@ from lastword_projector.store.pointer import Pointer
 from lastword_projector.store.reader import Reader
 from lastword_projector.store.runners import AwaitingRunner
 from lastword_query_api.changes import Changes
+from lastword_query_api.context.contexts import Contexts
+from lastword_query_api.context.kafka_log import KafkaContextLog
 from lastword_query_api.kafka_changes import KafkaChanges, NoChanges
 from lastword_query_api.readings import Readings
 from lastword_query_api.search.searches import Searches
@@ -37,6 +39,8 @@ class LiveParts:
         self.readings = Readings(self.reader)
         self.searches = Searches(self.readings)
         kafka, topic = settings.kafka_settings, settings.changes_topic
+        self._context_log = KafkaContextLog(kafka.producer_config(), settings.contexts_topic)
+        self.contexts = Contexts(self.readings, self.searches, self._context_log)
         feed = KafkaChanges(kafka.client_config(), topic) if topic else NoChanges()
         self.changes = Changes(self.reader, self.readings.partition_of, feed, most=settings.max_streams)
         self._desk: Desk | None = None
@@ -56,6 +60,7 @@ class LiveParts:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Wait for the log beside what is done in the block; then flush what is in flight and close the connections."""
+        self._context_log.start()
         opening, following = asyncio.create_task(self._open_log()), asyncio.create_task(self._follow())
         try:
             yield
@@ -63,6 +68,7 @@ class LiveParts:
             self._stop.set()
             following.cancel()
             await self.changes.stop()
+            await self._context_log.stop()
             await opening
             if self._writer is not None:
                 await asyncio.to_thread(self._writer.close, _SETTLE_S)

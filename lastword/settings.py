@@ -35,6 +35,10 @@ class ConnectionSettings(BaseSettings):
     """Where records go that cannot be given to an owner."""
     changes_topic: str = "lastword.changes"
     """Where changes are told; empty: nowhere."""
+    contexts_topic: str = "lastword.contexts"
+    """Where contexts are stored; empty: nowhere."""
+    contexts_days: int = Field(default=90, ge=1)
+    """Days that contexts are kept, where `lastword topics create` makes their topic; later the topic says it."""
     kafka_extra: dict[str, str] = Field(default_factory=dict, repr=False)
     """More librdkafka settings as a JSON object, such as `{"security.protocol": "SASL_SSL", ...}`. Never shown."""
     redis: SecretStr = SecretStr(f"redis://127.0.0.1:{DEFAULT_REDIS_PORT}/0")
@@ -51,7 +55,15 @@ class ConnectionSettings(BaseSettings):
         """The same, as the producers take it."""
         from lastword_producers.broker import KafkaSettings  # here, because most commands have no need of Kafka
 
-        return KafkaSettings(self.kafka, self.topic, self.dead_letter_topic, self.changes_topic, self.kafka_extra)
+        return KafkaSettings(
+            self.kafka,
+            self.topic,
+            self.dead_letter_topic,
+            self.changes_topic,
+            self.kafka_extra,
+            self.contexts_topic,
+            self.contexts_days,
+        )
 
     def environment(self) -> dict[str, str]:
         """The variables that make a child process read exactly these settings, whatever this process's own say."""

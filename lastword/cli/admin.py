@@ -14,10 +14,12 @@ from lastword.settings import ConnectionSettings
 from lastword_producers.broker import Broker
 from lastword_producers.kafka_log import (
     CHANGES_AT_FIRST,
+    CONTEXT_SETTINGS,
     DEAD_LETTER_SETTINGS,
     HISTORY_SETTINGS,
     LogIdentity,
     apply_registry,
+    contexts_at_first,
     create_log,
     open_log,
 )
@@ -197,6 +199,8 @@ def _tell_log(settings: ConnectionSettings, log: LogIdentity, *, json: bool) -> 
     }
     if (name := kafka.changes_topic) and broker.topic(name) is not None:
         live[name] = (broker.topic_settings(name), CHANGES_AT_FIRST)
+    if (name := kafka.contexts_topic) and broker.topic(name) is not None:
+        live[name] = (broker.topic_settings(name), CONTEXT_SETTINGS | contexts_at_first(kafka.contexts_days))
     shown: dict[str, Any] = {
         "log_id": log.log_id,
         "generation": log.generation,

@@ -55,6 +55,8 @@ PANELS: Final[dict[str, dict[str, tuple[str, str]]]] = {
             "The versions of a key with what ended each; or an owner's events with their verdicts.",
         ),
         "search": ("reading", "The records nearest to a question, of those that apply."),
+        "context": ("contexts", "The few cited records that a model needs for a task, as text for its prompt."),
+        "check": ("contexts", "Whether a stored context still says what applies, and what to change in the prompt."),
         "changes": (
             "reading",
             "Changes of an owner's entries, as they come; Ctrl-C ends it. A change says that and where, not the value.",

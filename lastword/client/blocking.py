@@ -13,7 +13,11 @@ from lastword.client.attempts import Deadline
 from lastword.client.batches import Batch, Result
 from lastword.client.bound import Bound, Opened, Position, canonical_owner
 from lastword.client.calls import AsOf, Call
+<<<<<<< HEAD
 from lastword.client.choosing import named_by
+=======
+from lastword.client.contexts import ContextOptions, checking, context_options, making, stored
+>>>>>>> 0e80001 (Contexts: the few cited records for a task within a budget, stored in a topic of their own, checked at every turn)
 from lastword.client.drafts import (
     DecisionOptions,
     Event,
@@ -39,6 +43,7 @@ from lastword_schemas.answers import (
     ValuesAnswer,
     Version,
 )
+from lastword_schemas.contexts import ContextAnswer, ContextCheck
 from lastword_schemas.errors import LastwordError
 from lastword_schemas.identity import GLOBAL, Owner
 from lastword_schemas.search import SearchAnswer
@@ -241,6 +246,43 @@ class Memory(Bound):
             self.owner, self._scope, query, wanted, fallback=fallback, demand=self._demand(options.get("at_least"))
         )
         answer: SearchAnswer = self._read(SearchAnswer, self._ask(call))
+        self._note(answer.position_token)
+        return answer
+
+    def context(
+        self,
+        task: str = "",
+        *,
+        budget: int = 1_000,
+        limit: int = 8,
+        fallback: bool = True,
+        **options: Unpack[ContextOptions],
+    ) -> ContextAnswer:
+        """The few cited records that a model needs for a task, of those that apply in this scope; `prompt` is the text.
+
+        Without a task they are those of the greatest authority, the newest first. There are at most `limit`, besides
+        those that are named, and `prompt` has at most `budget` tokens. It is kept as it is, and `id` names it.
+        Errors as of `get`; Unavailable where it cannot be stored.
+        """
+        wanted = {"budget": budget, "limit": limit, **context_options(options, self._scope)}
+        demand = self._demand(options.get("at_least"))
+        call = making(self.owner, self._scope, task, wanted, fallback=fallback, demand=demand)
+        answer: ContextAnswer = self._read(ContextAnswer, self._ask(call))
+        self._note(answer.position_token)
+        return answer
+
+    def stored_context(self, ident: str) -> ContextAnswer:
+        """The context with this id, as it was answered when it was made. Raises UnknownContext."""
+        answer: ContextAnswer = self._read(ContextAnswer, self._ask(stored(ident)))
+        return answer
+
+    def check(self, context: ContextAnswer | str, *, at_least: Position | None = None) -> ContextCheck:
+        """Whether a context, given itself or by its id, still says what applies (`stale`), and what to change in it.
+
+        Made to be asked at every turn. Errors as of `get`; UnknownContext where it is no longer kept.
+        """
+        call = checking(self.owner, context, self._demand(at_least))
+        answer: ContextCheck = self._read(ContextCheck, self._ask(call))
         self._note(answer.position_token)
         return answer
 

@@ -156,6 +156,12 @@ class UnknownEvent(CallFailed):
     code = "unknown-event"
 
 
+class UnknownContext(CallFailed):
+    """There is no such context: it was never stored, or is older than contexts are kept."""
+
+    code = "unknown-context"
+
+
 class AccessDenied(CallFailed):
     """The token is missing, or does not allow this."""
 
@@ -208,6 +214,7 @@ __all__ = [
     "ServerError",
     "Unavailable",
     "UnexpectedAnswer",
+    "UnknownContext",
     "UnknownEvent",
     "UnknownOutcome",
     "Unreachable",

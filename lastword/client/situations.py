@@ -27,6 +27,7 @@ _BY_CODE: Final[dict[str, type[errors.CallFailed]]] = {
     "not-projected-yet": errors.NotProjectedYet,
     "other-projection": errors.Misconfigured,
     "publish-failed": errors.PublishFailed,
+    "unknown-context": errors.UnknownContext,
     "unknown-event": errors.UnknownEvent,
     "wrong-log": errors.WrongLog,
 }

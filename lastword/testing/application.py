@@ -11,6 +11,7 @@ from lastword.app import Parts, create_app
 from lastword.testing.transport import Application, Message, Receive, Send
 from lastword_producers.desk import Desk
 from lastword_query_api.changes import Changes
+from lastword_query_api.context.contexts import Contexts
 from lastword_query_api.readings import ReaderPort, Readings
 from lastword_query_api.search.searches import Searches
 
@@ -31,6 +32,10 @@ class _PartsOfTheRequest:
     @property
     def searches(self) -> Searches:
         return _parts.get().searches
+
+    @property
+    def contexts(self) -> Contexts:
+        return _parts.get().contexts
 
     @property
     def changes(self) -> Changes:

@@ -14,6 +14,7 @@ from lastword.testing.application import application
 from lastword.testing.candidates import HeldCandidates
 from lastword.testing.changes import MemoryChanges
 from lastword.testing.clock import Clock
+from lastword.testing.contexts import MemoryContextLog
 from lastword.testing.keys import Keys, registry_from, with_keys
 from lastword.testing.log import LoggedEvent, MemoryLog
 from lastword.testing.store import StoppableReader, StoppableStore
@@ -23,6 +24,7 @@ from lastword.testing.writer import MemoryWriter
 from lastword_producers.desk import Desk
 from lastword_projector.engine.projection import DeadLetter
 from lastword_query_api.changes import Changes
+from lastword_query_api.context.contexts import Contexts
 from lastword_query_api.readings import Readings
 from lastword_query_api.search.searches import Searches
 from lastword_schemas.identity import Owner
@@ -214,6 +216,7 @@ class _MemoryParts:
         self._changes: WeakKeyDictionary[asyncio.AbstractEventLoop, Changes] = WeakKeyDictionary()
         self.readings = Readings(reader, now_micros=clock.micros)
         self.searches = Searches(self.readings)
+        self.contexts = Contexts(self.readings, self.searches, MemoryContextLog(lambda: writer.trouble))
         self._desk = Desk(writer, reader, now=clock.now)
 
     @property

@@ -61,6 +61,10 @@ class KafkaSettings:
     """Where changes are told; empty: nowhere."""
     extra: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     """More settings of librdkafka, such as `security.protocol` and `sasl.password`; never shown."""
+    contexts_topic: str = "lastword.contexts"
+    """Where contexts are stored; empty: nowhere."""
+    contexts_days: int = 90
+    """Days that they are kept, where their topic is made."""
 
     def client_config(self) -> dict[str, Any]:
         """What every client begins with. To be used with `logger=client_logger()`, else librdkafka writes to stderr."""

@@ -50,6 +50,9 @@ DEAD_LETTER_SETTINGS: Final = KEPT_FOR_EVER | {"max.message.bytes": str(2 * MAX_
 CHANGES_AT_FIRST: Final = {"cleanup.policy": "delete", "retention.ms": str(7 * 24 * 60 * 60 * 1_000)}
 """Settings that the topic of changes is made with. The history has all that it tells, so they may be changed."""
 
+CONTEXT_SETTINGS: Final = {"cleanup.policy": "delete", "max.message.bytes": str(MAX_RECORD_BYTES)}
+"""Settings of the topic of contexts: each is looked up by where it stands."""
+
 _AT_LEAST: Final = frozenset({"max.message.bytes", "min.insync.replicas"})
 _REPLICAS_FOR_TWO_IN_SYNC: Final = 3
 
@@ -77,7 +80,7 @@ def create_log(
     *,
     timeout_s: float = 30.0,
 ) -> LogIdentity:
-    """Make the topics of history, dead letters and changes and the genesis records: whatever of them is missing.
+    """Make the topics of history, dead letters, changes and contexts and the genesis records: whatever is missing.
 
     May be called again, and by several at once: a second equal genesis record is ignored by every reader.
 
@@ -87,6 +90,9 @@ def create_log(
     broker = Broker(settings, timeout_s)
     topic = _ensure_topic(broker, settings.topic, partitions, replication, HISTORY_SETTINGS)
     _ensure_topic(broker, settings.dead_letter_topic, 1, replication, DEAD_LETTER_SETTINGS)
+    if settings.contexts_topic:
+        kept = contexts_at_first(settings.contexts_days)
+        _ensure_topic(broker, settings.contexts_topic, partitions, replication, CONTEXT_SETTINGS, kept)
     if settings.changes_topic:
         _ensure_topic(broker, settings.changes_topic, partitions, replication, {}, CHANGES_AT_FIRST)
     cluster_id, topic_id = broker.cluster_id(), topic.topic_id
@@ -105,6 +111,11 @@ def create_log(
     if missing:
         broker.append(settings.topic, missing)
     return _identify(broker, settings)
+
+
+def contexts_at_first(days: int) -> dict[str, str]:
+    """Settings that the topic of contexts is made with besides: whoever needs them longer or not so long changes it."""
+    return {"retention.ms": str(days * 24 * 60 * 60 * 1_000)}
 
 
 def open_log(settings: KafkaSettings, timeout_s: float = 10.0) -> LogIdentity:

@@ -56,5 +56,27 @@ SEARCHES: Final[dict[str, Any]] = {
     "of the whole past": {"owner": "user:ada", "query": "tone of mails", "include": "history", "limit": 10},
 }
 """Bodies of `POST /v1/search`."""
+CONTEXTS: Final[dict[str, Any]] = {
+    "for a task": {"owner": "user:ada", "scope": "project:Comet", "task": "Find a flight to Berlin", "budget": 500},
+    "at the start of a turn": {"owner": "user:ada", "keys": ["language"], "limit": 5},
+    "with what was just said": {
+        "owner": "user:ada",
+        "task": "Answer this mail",
+        "overlay": [{"scope": "global", "key": "mail.tone", "value": "warm"}],
+        "store": False,
+    },
+}
+"""Bodies of `POST /v1/contexts`."""
+CONTEXT: Final = "c1.c3d12d90c0bb8dff.3559b75f8fc1536f.0.11.9f86d081884c7d659a2feaa0c55ad015"
+"""The id of a context as it looks; there is none with it."""
+CHECKS: Final[dict[str, Any]] = {
+    "items that a model was handed": {
+        "owner": "user:ada",
+        "scope": "project:Comet",
+        "items": [{"scope": "global", "key": "travel.flight_time", "source_sequence": 2}],
+        "task": "Find a flight to Berlin",
+    },
+}
+"""Bodies of `POST /v1/contexts/check`."""
 EVENT_ID: Final = "ada-t1-m1"
 """Of an event that the examples publish."""

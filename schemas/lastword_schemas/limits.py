@@ -52,5 +52,15 @@ MAX_QUERY_LENGTH: Final = 32_768
 """Unicode code points of what is searched for: those of a turn's text."""
 MAX_GROUPS_PER_SEARCH: Final = 32
 """Groups of keys that one search may be limited to."""
+MAX_CONTEXT_TOKENS: Final = 32_768
+"""Tokens that the prompt of one context may have."""
+MAX_CONTEXT_ITEMS: Final = 100
+"""Records that may be chosen for one context, keys that may be named for it, items of one check."""
+MAX_CONTEXT_BYTES: Final = 1_000_000
+"""Bytes of one context as it is stored, quotes of its sources included."""
+MAX_OVERLAYS: Final = 32
+"""Statements of the current turn that may be laid over one context."""
+MAX_LEFT_OUT: Final = 100
+"""Records that a context names of those that it leaves out; it counts all."""
 MAX_REGISTRY_BYTES: Final = 524_288
 """Bytes of an applied key registry as compact JSON (it is one record in every partition)."""

@@ -12,6 +12,7 @@ MEDIA_TYPE: Final = "application/problem+json"
 STATUS_OF_CODE: Final = {
     "not-found": 404,
     "unknown-event": 404,
+    "unknown-context": 404,
     "method-not-allowed": 405,
     "wrong-log": 409,
     "before-horizon": 410,
@@ -32,6 +33,7 @@ STATUS_OF_CODE: Final = {
     "publisher-closed": 503,
     "broker-refused": 503,
     "changes-unavailable": 503,
+    "contexts-unavailable": 503,
     "too-many-streams": 503,
     "broker-unavailable": 503,
     "log-not-ready": 503,

@@ -56,6 +56,7 @@ class Pipeline:
             topic=topic,
             dead_letter_topic=f"{topic}.dead",
             changes_topic=f"{topic}.changes",
+            contexts_topic=f"{topic}.contexts",
             namespace=topic[-12:],
         )
         self._ends: dict[int, int] = {}
@@ -115,6 +116,7 @@ class Pipeline:
             "LASTWORD_TOPIC": settings.topic,
             "LASTWORD_DEAD_LETTER_TOPIC": settings.dead_letter_topic,
             "LASTWORD_CHANGES_TOPIC": settings.changes_topic,
+            "LASTWORD_CONTEXTS_TOPIC": settings.contexts_topic,
             "LASTWORD_NAMESPACE": settings.namespace,
             "LASTWORD_WORKER_PORT": "0",
             "LASTWORD_LOG_LEVEL": "WARNING",

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from lastword import Client
-from tests.integration import test_client, test_conditions, test_reading, test_search
+from tests.integration import test_client, test_conditions, test_contexts, test_reading, test_search
 from tests.integration.test_client import ada
 from tests.integration.test_reading import owner
 from tests.support.memory import RunningInMemory
@@ -47,4 +47,10 @@ def client(lastword: RunningInMemory) -> Iterator[Client]:
         yield client
 
 
-globals().update(_tests_of(test_reading) | _tests_of(test_search) | _tests_of(test_conditions) | _tests_of(test_client))
+globals().update(
+    _tests_of(test_reading)
+    | _tests_of(test_search)
+    | _tests_of(test_contexts)
+    | _tests_of(test_conditions)
+    | _tests_of(test_client)
+)

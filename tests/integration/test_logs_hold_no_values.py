@@ -80,6 +80,9 @@ def talk_over_http(api: httpx.Client) -> None:
         api.get("/v1/profile", params={"owner": OWNER, "limit": "1"}),
         api.get("/v1/history", params={"owner": OWNER, "scope": SCOPE, "key": KEY}),
         api.post("/v1/values/read", json={"owner": OWNER, "scope": SCOPE, "keys": [KEY]}),
+        api.post("/v1/search", json={"owner": OWNER, "scope": SCOPE, "query": TEXT}),
+        api.post("/v1/contexts", json={"owner": OWNER, "scope": SCOPE, "task": TEXT, "keys": [KEY]}),
+        api.post("/v1/contexts/check", json={"owner": OWNER, "items": [{"key": KEY, "source_sequence": 1}]}),
         api.delete("/v1/value", params={"owner": OWNER, "scope": SCOPE, "key": KEY, "service": "secret"} | wait),
     ]
     assert [answer.status_code for answer in good] == [200] * len(good)
@@ -93,6 +96,9 @@ def talk_over_http(api: httpx.Client) -> None:
         api.post("/v1/candidates", json=candidate | {"quote": "secret word"}, params=wait),
         api.get("/v1/value", params={"owner": "secret", "key": "secret"}),
         api.get("/v1/value", params={"owner": OWNER, "key": KEY, "secret": "secret"}),
+        api.post("/v1/contexts", json={"owner": OWNER, "overlay": [{"key": "secret", "secret": "secret"}]}),
+        api.post("/v1/contexts/check", json={"id": "secret"}),
+        api.get("/v1/contexts", params={"id": "secret"}),
         api.get("/v1/value/secret"),
         api.get("/secret"),
         api.put("/v1/value", params={"key": KEY}),

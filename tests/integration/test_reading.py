@@ -634,6 +634,9 @@ ROUTES = {
     ("get", "/v1/history"),
     ("get", "/v1/search"),
     ("post", "/v1/search"),
+    ("post", "/v1/contexts"),
+    ("get", "/v1/contexts"),
+    ("post", "/v1/contexts/check"),
     ("get", "/healthz"),
     ("get", "/readyz"),
 }

@@ -82,6 +82,7 @@ class RunningLastword:
             "topic": topic,
             "dead_letter_topic": f"{topic}.dead",
             "changes_topic": f"{topic}.changes",
+            "contexts_topic": f"{topic}.contexts",
             "namespace": topic[-12:],
         }
         self.worker_settings = WorkerSettings.model_validate(common | {"group": topic, "worker_port": 0})

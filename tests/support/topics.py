@@ -21,9 +21,11 @@ SECONDS = 20.0
 
 
 def settings_for(bootstrap_servers: str, topic: str | None = None) -> KafkaSettings:
-    """Settings with a history topic and a dead letter topic of their own; changes are not told."""
+    """Settings with a history topic and a dead letter topic of their own; changes are not told, contexts not stored."""
     topic = topic or f"test-{uuid.uuid4().hex}"
-    return KafkaSettings(bootstrap_servers, topic=topic, dead_letter_topic=f"{topic}.dead", changes_topic="")
+    return KafkaSettings(
+        bootstrap_servers, topic=topic, dead_letter_topic=f"{topic}.dead", changes_topic="", contexts_topic=""
+    )
 
 
 def records_of(settings: KafkaSettings, topic: str, partitions: int) -> list[list[Message]]:

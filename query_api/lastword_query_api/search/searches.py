@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from lastword_projector.engine.decisions import standing_of
 from lastword_projector.store.plans import EntriesRead, HistoryRead
@@ -22,6 +22,7 @@ from lastword_schemas.answers import Reading
 from lastword_schemas.authority import Authority, AuthorityRank
 from lastword_schemas.ids import record_id
 from lastword_schemas.model import from_micros, to_micros
+from lastword_schemas.registry import Registry
 from lastword_schemas.search import Explanation, Fact, Hit, SearchAnswer
 
 MOST_ENTRIES: Final = 100_000
@@ -68,6 +69,16 @@ class Wanted:
         return self != Wanted(self.query, self.scopes, self.history)
 
 
+class Applicable(NamedTuple):
+    """What may be found, and what it was read with."""
+
+    reading: Reading
+    moment: int
+    """What expiry was compared with, microseconds since 1970."""
+    registry: Registry
+    candidates: Candidates
+
+
 class Searches:
     """Answers searches. Raises what `Readings` raises."""
 
@@ -78,7 +89,7 @@ class Searches:
     async def search(self, asked: Asked, wanted: Wanted, *, limit: int, page: str | None) -> SearchAnswer:
         """A page of the records nearest to a query, of those that apply within the boundary."""
         place = Page.parse(page, ("search", asked, wanted))
-        reading, moment, candidates = await self._candidates(asked, wanted, place)
+        reading, moment, _, candidates = await self._candidates(asked, wanted, place)
         ranking = await self._ranker.rank(wanted.query, candidates)
         first = 0 if place is None else place.number
         best = _best(ranking, candidates, first + limit + 1)
@@ -99,11 +110,24 @@ class Searches:
             next_page=more,
         )
 
-    async def _candidates(self, asked: Asked, wanted: Wanted, place: Page | None) -> tuple[Reading, int, Candidates]:
-        """What may be found, from which reading, at which moment (microseconds since 1970)."""
+    @property
+    def ranker(self) -> str:
+        """By what is ranked."""
+        return self._ranker.name
+
+    async def applicable(self, asked: Asked, wanted: Wanted) -> Applicable:
+        """All that a search for this ranks."""
+        return await self._candidates(asked, wanted, None)
+
+    async def ranked(self, query: str, candidates: Candidates) -> list[int]:
+        """The numbers of the candidates that a query finds, the nearest first."""
+        return _best(await self._ranker.rank(query, candidates), candidates, len(candidates))
+
+    async def _candidates(self, asked: Asked, wanted: Wanted, place: Page | None) -> Applicable:
         numbers: Sequence[int]
         if asked.boundary.is_open and place is None and not wanted.history:
-            reading, snapshot = await self._current(asked)
+            reading, snapshot = await self.current(asked)
+            registry = snapshot.registry
             moment, corpus, numbers = self._readings.now(), snapshot.corpus, snapshot.numbers(wanted.scopes)
         else:
             reading, checkpoint, records, resolved = await self._readings.records(asked, place)
@@ -123,9 +147,9 @@ class Searches:
                 corpus, numbers = snapshot.corpus, snapshot.numbers(wanted.scopes)
         if wanted.filters:
             numbers = [number for number in numbers if wanted.passes(corpus.documents[number])]
-        return reading, moment, Candidates(corpus, numbers)
+        return Applicable(reading, moment, registry, Candidates(corpus, numbers))
 
-    async def _current(self, asked: Asked) -> tuple[Reading, Snapshot]:
+    async def current(self, asked: Asked) -> tuple[Reading, Snapshot]:
         """What applies now: as it is held, if nothing of the owner has come since, else from the profile."""
         readings, reader = self._readings, self._readings.reader
         partition = await readings.partition_of(asked.owner)
