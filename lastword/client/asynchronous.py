@@ -344,7 +344,12 @@ class AsyncMemory(Bound):
         return await self._write(self.draft.withdraw(*events, **options), applied)
 
     async def resolve(
-        self, key: str, value: Any, *, applied: bool = False, **options: Unpack[DecisionOptions]
+        self,
+        key: str,
+        value: Any,
+        *,
+        applied: bool = False,
+        **options: Unpack[DecisionOptions],
     ) -> Receipt:
         """Choose one of the values of a key that stand side by side in this scope: the others ended.
 

@@ -13,11 +13,8 @@ from lastword.client.attempts import Deadline
 from lastword.client.batches import Batch, Result
 from lastword.client.bound import Bound, Opened, Position, canonical_owner
 from lastword.client.calls import AsOf, Call
-<<<<<<< HEAD
 from lastword.client.choosing import named_by
-=======
 from lastword.client.contexts import ContextOptions, checking, context_options, making, stored
->>>>>>> 0e80001 (Contexts: the few cited records for a task within a budget, stored in a topic of their own, checked at every turn)
 from lastword.client.drafts import (
     DecisionOptions,
     Event,
@@ -347,7 +344,12 @@ class Memory(Bound):
         return self._write(self.draft.withdraw(*events, **options), applied)
 
     def resolve(
-        self, key: str, value: Any, *, applied: bool = False, **options: Unpack[DecisionOptions]
+        self,
+        key: str,
+        value: Any,
+        *,
+        applied: bool = False,
+        **options: Unpack[DecisionOptions],
     ) -> Receipt:
         """Choose one of the values of a key that stand side by side in this scope: the others ended.
 

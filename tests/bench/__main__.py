@@ -16,6 +16,7 @@ from tests.bench import (
     changes,
     cldr,
     client,
+    context,
     extraction,
     hotpath,
     install,
@@ -46,6 +47,7 @@ BENCHES = {
     "search-facts": search_facts.BENCH,
     "search-latency": search_latency.BENCH,
     "extraction": extraction.BENCH,
+    "context": context.BENCH,
 }
 
 HELD, MISSED, STOPPED = 0, 1, 2

@@ -1,6 +1,7 @@
 """`python -m tests.bench.asker PORT PATHS CONNECTIONS REQUESTS`: asks over HTTP as fast as answers come.
 
-PATHS, with spaces between them, are asked in turn, on kept connections, without an HTTP library, so that what is
+PATHS, with spaces between them, are asked in turn (by POST where one has a percent-encoded body behind a "#"), on kept
+connections, without an HTTP library, so that what is
 measured is the server. Prints the milliseconds of each request and the seconds of all, as JSON; fails on any answer but
 a 200.
 """
@@ -10,12 +11,13 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from urllib.parse import unquote_to_bytes
 
 
 async def ask(port: int, paths: Sequence[str], connections: int, requests: int) -> tuple[list[float], float]:
     """The times of the requests, and of all of them."""
     numbers = iter(range(requests))
-    asked = [f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode() for path in paths]
+    asked = [_request(path) for path in paths]
     taken: list[float] = []
 
     async def one_connection() -> None:
@@ -33,6 +35,15 @@ async def ask(port: int, paths: Sequence[str], connections: int, requests: int) 
     began = time.perf_counter()
     await asyncio.gather(*(one_connection() for _ in range(connections)))
     return taken, time.perf_counter() - began
+
+
+def _request(path: str) -> bytes:
+    path, _, encoded = path.partition("#")
+    if not encoded:
+        return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+    body = unquote_to_bytes(encoded)
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 def _length(head: bytes) -> int:

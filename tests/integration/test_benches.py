@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench import client, hotpath, latency, projection, search_latency, size
+from tests.bench import client, context, hotpath, latency, projection, search_latency, size
 from tests.bench.bench import Options
 from tests.support.services import require_local_kafka
 
@@ -296,6 +296,16 @@ def test_a_search_is_timed_over_http(monkeypatch: pytest.MonkeyPatch, capsys: py
 
     monkeypatch.setattr(search_latency, "P95_MS", 0.0)
     assert not search_latency.run(Options(Path(), broker="embedded", partitions=1))
+
+
+def test_contexts_are_timed_over_http(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, number in {"RECORDS": 20, "REQUESTS": 10, "ROUNDS": 2, "P95_MS": 1e9}.items():
+        monkeypatch.setattr(context, name, number)
+    assert context.run(Options(Path(), broker="embedded", partitions=1))
+    assert re.search(r"check by id: p50 [\d.]+ ms \[.*\], p95 [\d.]+ ms \[.*\], at most", capsys.readouterr().out)
+
+    monkeypatch.setattr(context, "P95_MS", 0.0)
+    assert not context.run(Options(Path(), broker="embedded", partitions=1))
 
 
 def test_missing_data_is_named(currencies: Path) -> None:
