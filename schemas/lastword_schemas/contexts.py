@@ -156,11 +156,22 @@ class CheckedItem(Answer):
     scope: str
     key: str
     status: Named[
-        Literal["fresh", "superseded", "shadowed", "deleted", "expired", "absent", "unresolved", "resolved", "pending"]
+        Literal[
+            "fresh",
+            "superseded",
+            "shadowed",
+            "deleted",
+            "withdrawn",
+            "expired",
+            "absent",
+            "unresolved",
+            "resolved",
+            "pending",
+        ]
     ]
-    """`shadowed`: a scope before it in the chain has a value. `unresolved`: values contradict each other now, and did
-    not. `resolved`: they did. `pending`: an overlay that nothing in the projection confirms or contradicts yet.
-    `fresh` and `pending` need no change."""
+    """`withdrawn`: it was wrong; something older applies again, or nothing. `shadowed`: a scope before it in the
+    chain has a value. `unresolved`: values contradict each other now, and did not. `resolved`: they did. `pending`: an
+    overlay that nothing in the projection confirms or contradicts yet. `fresh` and `pending` need no change."""
     supplied_sequence: int | None
     """The source sequence that the context has."""
     current_sequence: int | None

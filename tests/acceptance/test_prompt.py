@@ -82,6 +82,32 @@ def test_a_new_thread_is_handed_what_applies_with_its_source_and_an_old_context_
     assert not ada.check(second).stale
 
 
+def test_what_was_withdrawn_is_told_from_what_was_replaced(ada: Memory) -> None:
+    hears(ada, "t1", USUALLY, "morning")
+    joke = hears(ada, "t2", BETTER_NOW, "evening")
+    context = ada.context(TASK)
+
+    ada.withdraw(joke)
+
+    check = ada.check(context)
+    assert [(item.status, item.supplied_sequence) for item in check.items] == [("withdrawn", joke.sequence)]
+    assert [change.now and change.now.value for change in check.delta.replace] == ["morning"]
+    (record,) = read_by_the_model(ada.context(TASK))
+    assert record["value"] == "morning"
+
+
+def test_what_was_said_to_be_wrong_with_nothing_before_it_leaves_the_prompt(ada: Memory) -> None:
+    only = hears(ada, "t1", USUALLY, "morning")
+    context = ada.context(TASK)
+
+    ada.withdraw(only)
+
+    check = ada.check(context)
+    assert [(item.status, item.current_sequence) for item in check.items] == [("withdrawn", None)]
+    assert [change.item for change in check.delta.remove] == [0]
+    assert ada.context(TASK).items == []
+
+
 def test_a_late_reading_of_the_old_words_reaches_no_prompt(ada: Memory) -> None:
     usually = ada.say(thread="t1", text=USUALLY, message="m1")
     hears(ada, "t2", BETTER_NOW, "evening")

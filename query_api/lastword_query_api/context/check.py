@@ -73,7 +73,7 @@ def checked(
         return CheckedItem(
             scope=held.scope,
             key=held.key,
-            status="absent",
+            status="absent" if held.event_id is None or held.overlay else "withdrawn",
             supplied_sequence=held.source_sequence,
             current_sequence=None,
         )
@@ -100,7 +100,9 @@ def _status(held: Held, scope: str, found: Found, snapshot: Snapshot, scopes: Se
         own = snapshot.entries.get((held.scope, held.key))
         return "absent" if own is None else _ENDED.get(answering.status_at(own.entry, moment), "superseded")
     if not _says_the_same(held, found):
-        return "unresolved" if _stands_beside(held, found) else "superseded"
+        if _stands_beside(held, found):
+            return "unresolved"
+        return "withdrawn" if _was_withdrawn(held, found) else "superseded"
     if held.unresolved is not None and held.unresolved != found.entry.unresolved:
         return "unresolved" if found.entry.unresolved else "resolved"
     return "unresolved" if held.unresolved is None and found.entry.unresolved else "fresh"
@@ -129,6 +131,18 @@ def _stands_beside(held: Held, found: Found) -> bool:
     entry = found.entry
     standing = entry.state.branches if entry.unresolved and entry.state is not None else ()
     return any(one.record.value is not None and canonical_value(one.record.value) == held.value for one in standing)
+
+
+def _was_withdrawn(held: Held, found: Found) -> bool:
+    """Whether something older took its place, and it was not ended by a resolve: nothing else brings that about."""
+    entry = found.entry
+    ended = () if entry.state is None else entry.state.ended
+    return (
+        held.source_sequence is not None
+        and not held.overlay
+        and entry.record.source_sequence < held.source_sequence
+        and all(canonical_value(one.branch.record.value or b"null") != held.value for one in ended)
+    )
 
 
 def _is_pending(held: Held, found: Found | None, since: int | None, known_at: int) -> bool:
