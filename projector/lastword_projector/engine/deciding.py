@@ -44,7 +44,10 @@ def decide(known: Known, owner: str, made: Record, registry: Registry) -> Decidi
     if decided is None:
         raise AssertionError("only what decides something is worked out")
     before, after = Standing(decisions), Standing((*decisions, decided))
-    touched = _touched(known, owner, made, before.withdrawn.keys() ^ after.withdrawn.keys())
+    # In an order that every process has alike: the record tells what changed, and is the same bytes wherever it is made.
+    either = dict.fromkeys((*after.withdrawn, *before.withdrawn))
+    changing = [each for each in either if (each in after.withdrawn) is not (each in before.withdrawn)]
+    touched = _touched(known, owner, made, changing)
     known.require(entries=touched, histories=touched)
     entries = {ref: known.entry(ref) for ref in touched}
     folded: dict[Ref, Entry] = {}
