@@ -25,6 +25,7 @@ from lastword.settings import (
     ClientSettings,
     ConnectionSettings,
     ExtractorSettings,
+    ReconcilerSettings,
     WorkerSettings,
 )
 from lastword.transfer.lines import json_schema
@@ -100,6 +101,7 @@ def _settings() -> Iterator[tuple[str, str, str, str]]:
         (WorkerSettings, "worker"),
         (AuditorSettings, "auditor"),
         (ExtractorSettings, "extractor"),
+        (ReconcilerSettings, "reconciler"),
         (ApiSettings, "API"),
         (ClientSettings, "command line"),
     ]

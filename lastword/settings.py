@@ -15,6 +15,7 @@ DEFAULT_REDIS_PORT = 7413
 DEFAULT_WORKER_PORT = 7414
 DEFAULT_AUDITOR_PORT = 7415
 DEFAULT_EXTRACTOR_PORT = 7416
+DEFAULT_RECONCILER_PORT = 7417
 """Where the local launcher puts its parts, and where the settings look by default."""
 
 _CONFIG = SettingsConfigDict(env_prefix="LASTWORD_", frozen=True, extra="ignore", use_attribute_docstrings=True)
@@ -132,6 +133,19 @@ class ExtractorSettings(ConnectionSettings):
     extractor_host: str = "127.0.0.1"
     """Where its `/healthz` listens."""
     extractor_port: int = Field(default=DEFAULT_EXTRACTOR_PORT, ge=0, le=65_535)
+    """The port of it; 0 = any free one, which is logged."""
+
+
+class ReconcilerSettings(ConnectionSettings):
+    """A reconciler. It follows the topic of changes."""
+
+    reconciler_group: str = "lastword-reconciler"
+    """The consumer group; reconcilers of one group share the partitions."""
+    reconciler_session_s: float = Field(default=10, ge=1)
+    """Seconds without a sign of life after which its partitions are given to others; Kafka allows 6 or more."""
+    reconciler_host: str = "127.0.0.1"
+    """Where its `/healthz` listens."""
+    reconciler_port: int = Field(default=DEFAULT_RECONCILER_PORT, ge=0, le=65_535)
     """The port of it; 0 = any free one, which is logged."""
 
 

@@ -28,6 +28,10 @@ PANELS: Final[dict[str, dict[str, tuple[str, str]]]] = {
             "serving",
             "Run an extractor in the background, beside the workers. Settings: LASTWORD_ environment variables.",
         ),
+        "reconciler": (
+            "serving",
+            "Run a reconciler, beside the workers. Settings: LASTWORD_ environment variables.",
+        ),
     },
     "Write": {
         "publish": ("writing", "Publish a value, a deletion (--delete), a turn (--say) or a candidate (--reads)."),

@@ -77,6 +77,7 @@ def profile(
     owner: Owner,
     scope: Annotated[str | None, typer.Option("--scope", "-s", help="Only this scope.", show_default=False)] = None,
     everything: Annotated[bool, typer.Option("--all", help="Deleted and expired entries too.")] = False,
+    unresolved: Annotated[bool, typer.Option("--unresolved", help="Only what somebody has to decide.")] = False,
     reading: Pages = Pages(),
     json: Json = False,
 ) -> None:
@@ -87,6 +88,7 @@ def profile(
             owner=owner,
             scope=scope,
             everything=everything,
+            unresolved=unresolved or None,
             **reading.asked(),
         )
     if json:

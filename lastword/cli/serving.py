@@ -1,4 +1,4 @@
-"""Commands that run something: up, demo, worker, api, auditor, extractor."""
+"""Commands that run something: up, demo, worker, api, auditor, extractor, reconciler."""
 
 import contextlib
 import logging
@@ -67,6 +67,7 @@ def add_to(app: typer.Typer) -> None:
     app.command()(api)
     app.command()(auditor)
     app.command()(extractor)
+    app.command()(reconciler)
 
 
 def up(
@@ -136,6 +137,16 @@ def extractor() -> None:
     settings = ExtractorSettings()
     with _logged(settings):
         run_extractor(settings)
+
+
+def reconciler() -> None:
+    """Run a reconciler, beside the workers. Settings: LASTWORD_ environment variables."""
+    from lastword.reconciliation.running import run_reconciler
+    from lastword.settings import ReconcilerSettings
+
+    settings = ReconcilerSettings()
+    with _logged(settings):
+        run_reconciler(settings)
 
 
 def api() -> None:

@@ -212,15 +212,17 @@ class Memory(Bound):
         *,
         scope: str | None = None,
         everything: bool = False,
+        unresolved: bool = False,
         as_of: AsOf | None = None,
         known_at: int | None = None,
         at_least: Position | None = None,
     ) -> list[Value[Any]]:
         """What applies of this owner at one moment, by scope and key: of all scopes, or of exactly the one named.
 
-        `everything` tells of deleted and expired entries, too. Arguments and errors otherwise as of `get`.
+        `everything` tells of deleted and expired entries, too; `unresolved` only of those that somebody has to decide,
+        each with its branches in `record`. Arguments and errors otherwise as of `get`.
         """
-        query = {"scope": scope, "everything": everything or None}
+        query = {"scope": scope, "everything": everything or None, "unresolved": unresolved or None}
         pages = self._pages("/v1/profile", ProfileAnswer, query, as_of, known_at, at_least, None)
         return [value_of(record) for page in pages for record in page.entries]
 

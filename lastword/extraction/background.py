@@ -1,22 +1,23 @@
 """Extraction in the background: turns of the log are read at leisure, several at once, and none is passed over.
 
-It is handed the records of each partition in order (by an agent of faust, see `agent`), and keeps its own checkpoint:
-the lowest record that is not finished. A record is finished when all that follows from it is in the log, so a process
-that is killed at any moment leaves nothing out; what it had published already is published again under the same event
-ids, and counts once.
+It is handed the records of each partition in order by an agent of faust, and keeps its own checkpoint: the lowest
+record that is not finished. A record is finished when all that follows from it is in the log, so a process that is
+killed at any moment leaves nothing out; what it had published already is published again under the same event ids, and
+counts once.
 """
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Any, Final, Protocol
 
 from lastword.extraction.candidates import event_of
-from lastword.extraction.checkpoints import Checkpoints, InForce
 from lastword.extraction.progress import Progress
 from lastword.extraction.protocol import Extractor, Message
 from lastword.extraction.status import ExtractorStatus
+from lastword.following.checkpoints import Checkpoints, InForce
+from lastword.following.patience import Patience
 from lastword_producers.errors import BrokerRefused, LogMismatch, PublisherClosed, PublishFailed, UnknownOutcome
 from lastword_projector.engine.decode import Event, LogRecord, decode
 from lastword_projector.store.ports import StoreUnavailable
@@ -27,16 +28,11 @@ from lastword_schemas.errors import LastwordError
 from lastword_schemas.positions import Receipt
 from lastword_schemas.registry import Registry
 
-_ATTEMPTS: Final = 3
-"""At a turn that an extractor breaks on in a way that it does not account for."""
-_FIRST_PAUSE_S: Final = 0.25
-_LONGEST_PAUSE_S: Final = 30.0
 _CHECKPOINT_S: Final = 0.5
 _ENDS: Final = (LogMismatch, BrokerRefused, PublisherClosed)
 """What does not mend itself while this process runs. Its turns stay unfinished."""
 
 _log = logging.getLogger(__name__)
-T = TypeVar("T")
 MakeExtractor = Callable[[Registry], Extractor]
 
 
@@ -64,6 +60,7 @@ class Background:
         """`services` are those whose turns are read; none named: all."""
         self._make, self._publisher, self._checkpoints = make_extractor, publisher, checkpoints
         self._status, self._services = status, services
+        self._patiently = Patience(status.waits_for)
         self._room = asyncio.Semaphore(concurrency)
         self._progress: dict[int, Progress] = {}
         self._stored: dict[int, int] = {}
@@ -71,7 +68,6 @@ class Background:
         self._in_force: InForce | None = None
         self._extractor: Extractor | None = None
         self._ended: list[Exception] = []
-        self._waiting = 0
 
     async def starts(self, partitions: set[int]) -> dict[int, int]:
         """The *next* offset to be handed in of partitions that are assigned; waits for Redis."""
@@ -166,34 +162,6 @@ class Background:
         place = {"partition": partition, "offset": offset, "code": code}
         _log.error("a turn was given up: %s at partition %d, offset %d", code, partition, offset, extra=place)
         self._status.note_given_up(partition, offset, code)
-
-    async def _patiently(self, call: Callable[[], Awaitable[T]]) -> T:
-        """The answer of a call that is made again for as long as it may succeed later.
-
-        Raises its LastwordError that is not retryable at once, another exception when it has been raised three times.
-        """
-        pause_s, broken, waits = _FIRST_PAUSE_S, 0, False
-        try:
-            while True:
-                try:
-                    return await call()
-                except LastwordError as error:
-                    if not error.retryable:
-                        raise
-                    if not waits:
-                        _log.warning("waiting: %s", error.message, extra={"code": error.code})
-                        waits, self._waiting = True, self._waiting + 1
-                    self._status.problem = error.message
-                except Exception:
-                    broken += 1
-                    if broken == _ATTEMPTS:
-                        raise
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-        finally:
-            self._waiting -= waits
-            if self._waiting == 0:
-                self._status.problem = None
 
     def _use(self, in_force: InForce) -> None:
         """Read by this registry from now on, unless a newer one is known. Every partition brings each."""

@@ -31,6 +31,10 @@ class ExtractorStatus:
         """Whether it reads on."""
         return self.problem is None
 
+    def waits_for(self, problem: str | None) -> None:
+        """What keeps it from reading on; None: nothing any more."""
+        self.problem = problem
+
     def note(self, found: Extraction) -> None:
         """A turn was read."""
         self.turns += 1

@@ -29,6 +29,8 @@ class Assertion:
     """The source's text, where it has one."""
     span: tuple[int, int] | None = None
     """[start, end) of the quote in the text, in Unicode code points."""
+    sequence: int = 0
+    """Its own place in the log; of a candidate later than its source's."""
 
     @property
     def mark(self) -> tuple[int, int, int]:

@@ -73,6 +73,7 @@ class ProfileQuery(Bounded):
 
     scope: ScopeText | None = Field(default=None, description="only this scope; default: all")
     everything: bool = Field(default=False, description="tombstones and expired values too")
+    unresolved: bool = Field(default=False, description="only what is unresolved: what somebody has to decide")
     limit: Limit = 100
     page: Page = None
 

@@ -134,17 +134,27 @@ class Readings:
         return ValuesAnswer(**dict(reading), scopes=list(scopes), values=records)
 
     async def profile(
-        self, asked: Asked, *, scope: str | None, everything: bool, limit: int, page: str | None
+        self,
+        asked: Asked,
+        *,
+        scope: str | None,
+        everything: bool,
+        limit: int,
+        page: str | None,
+        unresolved: bool = False,
     ) -> ProfileAnswer:
-        """A page of an owner's entries; the ones that apply, or also tombstones and expired ones."""
-        place = Page.parse(page, ("profile", asked, scope, everything))
+        """A page of an owner's entries: those that apply, or also tombstones and expired ones; or only those that are
+        unresolved."""
+        listing = ("profile", asked, scope, everything, *(("unresolved",) if unresolved else ()))
+        place = Page.parse(page, listing)
         reading, checkpoint, entries, moment = await self._state(asked, None, place)
         after = None if place is None else tuple(place.after)
         wanted = sorted(
             at
             for at, found in entries.items()
             if (scope is None or at[0] == scope)
-            and (everything or answering.status_at(found.entry, moment) is Status.SET)
+            and (not unresolved or answering.read_at(found.entry, moment).unresolved)
+            and (everything or unresolved or answering.status_at(found.entry, moment) is Status.SET)
             and (after is None or at > after)
         )
         shown = [
@@ -154,7 +164,7 @@ class Readings:
         more = None
         if len(wanted) > limit:
             last = wanted[limit - 1]
-            more = Page(reading.known_at, moment, list(last)).text(("profile", asked, scope, everything))
+            more = Page(reading.known_at, moment, list(last)).text(listing)
         return ProfileAnswer(**dict(reading), entries=shown, next_page=more)
 
     async def versions(self, asked: Asked, scope: str, key: str, *, limit: int, page: str | None) -> HistoryAnswer:

@@ -74,7 +74,12 @@ def read_router(readings: Callable[[Request], Readings]) -> APIRouter:
     async def profile(request: Request) -> Response:
         query = in_query(request, ProfileQuery)
         answer = await readings(request).profile(
-            query.asked(), scope=query.scope, everything=query.everything, limit=query.limit, page=query.page
+            query.asked(),
+            scope=query.scope,
+            everything=query.everything,
+            unresolved=query.unresolved,
+            limit=query.limit,
+            page=query.page,
         )
         return _unless_known(request, etag_of_profile(answer), answer.position_token, answer.model_dump_json())
 

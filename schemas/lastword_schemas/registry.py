@@ -41,6 +41,9 @@ LEAST: Mapping[str, Authority] = {"latest": Authority.STATED, "branch": Authorit
 """The least authority that a key takes unless it says otherwise, by policy."""
 
 
+ReconcileRule = Literal["human", "newest_stated", "confidence_weighted", "contradiction_pass"]
+
+
 class KeyDeclaration(Model):
     """One declared key."""
 
@@ -59,6 +62,9 @@ class KeyDeclaration(Model):
     """JSON Schema (2020-12) of the value; none = any JSON. References to other documents are refused."""
     min_authority: Authority = Field(default=Authority.STATED, strict=False)
     """Events with less authority are refused: keeps guesses out. Under `branch` they are let in unless it says so."""
+    reconcile: ReconcileRule = "human"
+    """Under `branch`: who answers where values differ. `human`: a person. `newest_stated`, `confidence_weighted`,
+    `contradiction_pass`: the reconciler, by that rule; what the rule leaves open is for a person."""
     falls_through: bool = False
     """Whether a tombstone in a scope lets the next scope of the chain answer. Default: it answers `deleted`."""
     extraction: Literal["allowed", "sensitive", "not-kept"] = "allowed"

@@ -22,9 +22,9 @@ from lastword.extraction import (
     RuleExtractor,
     extract_now,
 )
-from lastword.extraction.checkpoints import Checkpoints, InForce
 from lastword.extraction.running import extract
 from lastword.extraction.status import ExtractorStatus
+from lastword.following.checkpoints import Checkpoints, InForce
 from lastword.settings import ExtractorSettings
 from lastword_producers.kafka_log import apply_registry
 from lastword_schemas.authority import Authority
@@ -145,7 +145,7 @@ def test_a_lost_checkpoint_costs_time_and_adds_nothing_twice(lastword: RunningLa
     with name() as own:
         run(lastword, Renamed(own), lambda status: status.turns > 0)
         with redis.Redis.from_url(lastword.worker_settings.redis.get_secret_value()) as store:
-            for key in store.scan_iter("lw-extractor:*"):
+            for key in store.scan_iter("lw-follower:*"):
                 store.delete(key)
         again = Renamed(own)
         run(lastword, again, lambda status: status.turns > 0)

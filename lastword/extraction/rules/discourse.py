@@ -47,7 +47,8 @@ _POLITE_IF: Final = re.compile(
     r"\bif (?:possible|you (?:can|could|don't mind|would|please|like)|that's (?:ok|okay|fine|possible))\b"
 )
 _MIGHT: Final = re.compile(
-    r"\b(?:might|may|maybe|perhaps|could|possibly|thinking (?:of|about)|considering|tempted|someday|one day|hope to|"
+    r"\b(?:might|(?<!in )(?<!of )(?<!since )(?<!until )(?<!last )may(?! \d)|"
+    r"maybe|perhaps|could|possibly|thinking (?:of|about)|considering|tempted|someday|one day|hope to|"
     r"hoping to|dream of|dreaming|probably|not sure|would(?! (?:like|prefer|rather|appreciate|love|want|you|"
     r"be (?:great|nice|good)))|"
     r"should i|i'd(?! (?:like|prefer|rather|appreciate|love|want|really|much|always|generally))|wonder(?:ing)?|"

@@ -44,7 +44,7 @@ def decide(known: Known, owner: str, made: Record, registry: Registry) -> Decidi
     if decided is None:
         raise AssertionError("only what decides something is worked out")
     before, after = Standing(decisions), Standing((*decisions, decided))
-    # In an order that every process has alike: the record tells what changed, and is the same bytes wherever it is made.
+    # In an order that all processes have alike: the record tells what changed, in the same bytes everywhere.
     either = dict.fromkeys((*after.withdrawn, *before.withdrawn))
     changing = [each for each in either if (each in after.withdrawn) is not (each in before.withdrawn)]
     touched = _touched(known, owner, made, changing)

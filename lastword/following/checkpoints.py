@@ -1,4 +1,4 @@
-"""Where an extractor's checkpoints are kept: in Redis, apart from the projection's, and per log and extractor."""
+"""Where a follower's checkpoints are kept: in Redis, apart from the projection's, and per log and follower."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple, cast
@@ -22,11 +22,11 @@ class InForce(NamedTuple):
 
 
 class Checkpoints:
-    """Of one extractor, on one log. Losing them costs time: everything is read again, and nothing is added twice."""
+    """Of one follower, on one log. Losing them costs time: everything is read again, and nothing is added twice."""
 
-    def __init__(self, url: str, log_id: str, extractor: str) -> None:
+    def __init__(self, url: str, log_id: str, follower: str) -> None:
         self._redis = Redis.from_url(url, socket_timeout=_TIMEOUT_S, socket_connect_timeout=_TIMEOUT_S)
-        prefix = f"lw-extractor:{{{log_id}:{extractor}}}"
+        prefix = f"lw-follower:{{{log_id}:{follower}}}"
         self._next = f"{prefix}:next"
         """Sorted set: partitions by the lowest offset that is not finished."""
         self._registry = f"{prefix}:registry"

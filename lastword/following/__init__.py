@@ -1,0 +1,1 @@
+"""Services that follow a topic with faust, and keep their own checkpoints."""
