@@ -111,6 +111,8 @@ def shown(item: Decoded) -> dict[str, Any]:
                 del declared["aliases"]
             if declared["extraction"] == "allowed":  # builds before extraction knew nothing else
                 del declared["extraction"]
+            if declared["reconcile"] == "human":  # builds before the reconciler knew nobody else
+                del declared["reconcile"]
         return found
     return {}
 
